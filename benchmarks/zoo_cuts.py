@@ -67,7 +67,7 @@ def truncations(
 ) -> dict[str, Any]:
     """Cut after every layer: with the tuned head as it is, tuned further, and with converged readouts."""
     from microtome.experiments.layer_heads import Arm
-    from microtome.experiments.truncation_curves import Said, curve_of, cut_costs
+    from microtome.experiments.truncation_curves import HeadAnswers, curve_of, cut_costs
     from microtome.findings.results import plain
     from microtome.training.heads.head_inputs import head_rows
     from microtome.training.heads.layer_heads import apply_heads, failures, train_heads
@@ -77,7 +77,7 @@ def truncations(
     arms: dict[str, list[Arm]] = {}
 
     def arm(name: str, answers: list[Any], failed: tuple[Any, ...] = (), **told: Any) -> None:
-        one = Arm(runs=("only",), answers=[answers], failed=failed, told=told)
+        one = Arm(runs=("only",), answers=[answers], failed=failed, details=told)
         arms.setdefault(name, []).append(one)
 
     for model, found in zip((before, *(run.model for run in runs)), read, strict=True):
@@ -96,7 +96,7 @@ def truncations(
     sound = [place for place, run in enumerate(runs) if run.failure is None]
     out: dict[str, Any] = {"x": list(range(1, len(read[0]["answers"]) + 1)), "scores": {}, "curves": {}}
     for name, some in arms.items():
-        whole = Said(
+        whole = HeadAnswers(
             name=name, split=judged, arms=tuple(some), seeds=seeds if len(some) == len(runs) else (0,)
         )
         by_seed: dict[str, list[Any]] = {}
@@ -106,7 +106,7 @@ def truncations(
         kept = sound if len(some) == len(runs) else [0]
         if not kept:
             continue
-        said = Said(
+        said = HeadAnswers(
             name=name,
             split=judged,
             arms=tuple(some[p] for p in kept),
@@ -116,7 +116,7 @@ def truncations(
         if name == "UNTUNED":
             out["curves"]["cost"] = ends(cut_costs(said, task, LEVEL))
     out["readouts"] = {
-        name: plain([dict(one.told) for one in some]) for name, some in arms.items() if some[0].told
+        name: plain([dict(one.details) for one in some]) for name, some in arms.items() if some[0].details
     }
     return out
 

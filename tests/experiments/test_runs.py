@@ -13,13 +13,12 @@ from typing import Any
 import pytest
 
 import cats
+import microtome as mt
 import tiny
 from microtome.context import Context
-from microtome.encoders.loading import load
 from microtome.errors import InputError
 from microtome.experiments.runs import Run, count_updates, run_all
 from microtome.interventions.freeze import Freeze
-from microtome.interventions.reinit import Reinit
 from microtome.interventions.truncate import Truncate
 from microtome.training.finetuning import finetune
 from microtome.training.opening import open_model, open_task, open_tuned
@@ -79,19 +78,35 @@ def test_a_run_that_fails_is_told(encoder_of: Encoders, tmp_path: Path) -> None:
 
 @pytest.mark.slow
 def test_runs_side_by_side_are_those_one_after_the_other(tmp_path: Path) -> None:
-    model: dict[str, Any] = {"source": str(tiny.save_checkpoint(tmp_path / "bert", "bert"))}
-    task = {"name": "agreement", "sizes": {"train": 96, "validation": 40, "test": 8, "held_out": 8}}
-    beside, heard = trained(model, task, RUNS, tmp_path / "two", at_once=2)
-    after, _ = trained(load(**model), open_task(task), RUNS, tmp_path / "one")
-    assert [(one.address, one.answers) for one in beside] == [(one.address, one.answers) for one in after]
-    assert heard.count("runs") == 3
-    # Two ways to say the same run are one run.
-    twice = [
-        Run(arm="progressive", x=2, seed=1, interventions=(Reinit(past=2, seed=1),)),
-        Run(arm="single", x=3, seed=1, interventions=(Reinit(blocks=(3,), seed=1),)),
-    ]
-    both, heard = trained(model, task, twice, tmp_path / "two", at_once=2)
-    assert len({one.address for one in both}) == heard.count("runs") == 1
+    model = str(tiny.save_checkpoint(tmp_path / "bert", "bert"))
+    (tmp_path / "data").mkdir()
+    for name, size in (("train", 64), ("validation", 40)):
+        rows = "".join(f"{'a cat runs' if k % 2 else 'the dogs sleep'} {k},{k % 2}\n" for k in range(size))
+        (tmp_path / "data" / f"{name}.csv").write_text(f"text,label\n{rows}")
+    heard: dict[int, list[str]] = {1: [], 2: []}
+
+    def hearing(messages: list[str]) -> Any:
+        return lambda what, *_: messages.append(what)
+
+    beside, after = (
+        mt.freeze(
+            model,
+            str(tmp_path / "data"),
+            column={"text": "text", "label": "label"},
+            ks=[1],
+            parts=["bottom"],
+            seeds=[1, 2],
+            measure_time=False,
+            at_once=count,
+            context=Context(store=tmp_path / str(count), progress=hearing(heard[count])),
+            **FEW,
+        )
+        for count in (2, 1)
+    )
+    names = ("x", "seed", "score", "address")
+    assert [[row[n] for n in names] for row in beside.rows] == [[row[n] for n in names] for row in after.rows]
+    assert heard[2].count("runs") == 4
+    assert not any("training" in what for what in heard[2])
 
 
 ALONE = """
@@ -138,10 +153,10 @@ def test_runs_are_counted_before_they_begin() -> None:
 
 def test_what_cannot_be_run(encoder_of: Encoders, tmp_path: Path) -> None:
     task = cats.cats_task()
-    with pytest.raises(InputError, match="at_once must be 1 for an encoder and a task that are open already"):
-        trained(encoder_of("bert"), task, RUNS, tmp_path, at_once=2)
-    with pytest.raises(InputError, match="at_once must be a whole number above 0, but got 0"):
-        trained(encoder_of("bert"), task, RUNS, tmp_path, at_once=0)
+    with pytest.raises(InputError, match=r"model must be given by its name, .* which is open in memory"):
+        mt.freeze(encoder_of("bert"), task, at_once=2, store=tmp_path, **FEW)
+    with pytest.raises(InputError, match="at_once must be at least 1, but got 0"):
+        mt.freeze(encoder_of("bert"), task, at_once=0)
     with pytest.raises(InputError, match=r"task must be a name, what microtome\.task gives"):
         open_task("rte")
     with pytest.raises(InputError, match=r"a model must be what microtome\.load gives"):

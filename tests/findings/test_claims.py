@@ -53,9 +53,9 @@ def test_a_result_saves_its_claims_and_writes_them_again(tmp_path: Path) -> None
 
 def test_a_claim_survives_json_with_what_is_undefined() -> None:
     claim = replace(CUT, beside={"TUNED": Quantity(value=math.nan, by_seed=(math.nan, 1.0))}, facts={"k": 3})
-    document = plain(claim.document())
+    document = plain(claim)
     again = read_claim(json.loads(json.dumps(document, allow_nan=False)))
-    assert plain(again.document()) == document
+    assert plain(again) == document
     assert math.isnan(again.beside["TUNED"].value)
 
 
@@ -66,7 +66,7 @@ def test_every_kind_of_surgery_has_a_sample() -> None:
 @pytest.mark.parametrize("kind", SAMPLES)
 def test_a_claim_of_every_kind_is_written_after_json_as_before(kind: str) -> None:
     for claim in SAMPLES[kind]:
-        again = read_claim(json.loads(json.dumps(plain(claim.document()), allow_nan=False)))
+        again = read_claim(json.loads(json.dumps(plain(claim), allow_nan=False)))
         assert again.kind == kind
         assert headline(claim).endswith(".")
         for style in ("headline", "evidence", "full"):

@@ -14,7 +14,7 @@ import cats
 from microtome.cli.tables import _at
 from microtome.experiments.layer_heads import Arm
 from microtome.experiments.surgery.claims import cut_claim, span_claims
-from microtome.experiments.truncation_curves import Said, by_seed, curve_of, cut_costs
+from microtome.experiments.truncation_curves import HeadAnswers, by_seed, curve_of, cut_costs
 from microtome.findings.claims.render import render
 from microtome.findings.results import Result
 from microtome.findings.scorecurves import span_map
@@ -42,9 +42,10 @@ def planted(seeds: tuple[int, ...]) -> tuple[Any, Any, Any]:
     without = {seed: answered(0.84 - 0.04 * seed, 100 + seed) for seed in seeds}
     others = {seed: answered(0.5, 200 + seed) for seed in seeds}
     arms = tuple(
-        Arm(runs=("tuned",), answers=[[others[s], without[s], whole[s]]], failed=(), told={}) for s in seeds
+        Arm(runs=("tuned",), answers=[[others[s], without[s], whole[s]]], failed=(), details={})
+        for s in seeds
     )
-    untuned = Said(name="UNTUNED", split=SPLIT, arms=arms, seeds=seeds)
+    untuned = HeadAnswers(name="UNTUNED", split=SPLIT, arms=arms, seeds=seeds)
     spans = {(3, 3): without, (1, 1): whole, (2, 2): whole, (1, 2): others, (2, 3): others, (1, 3): others}
 
     def mapped(name: str, some: tuple[int, ...]) -> Any:

@@ -346,7 +346,7 @@ def test_a_table_has_the_bounds_of_the_sentence_above_it() -> None:
 
 def test_nothing_is_concluded_of_an_arm_whose_reference_is_a_guess() -> None:
     standing = Standing(score="accuracy", value=0.5, baseline=0.51, beats=False, ahead=False)
-    claim = baseline_claim(standing, "freezing", "the model with nothing frozen")
+    claim = baseline_claim(standing, "freezing", "the model with nothing frozen", "difference top")
     arms = tuple(make_curve(f"difference {arm}", [0.0], axis="blocks frozen") for arm in ("bottom", "top"))
     result = make_result(experiment="freezing", curves=arms, claims=(claim, claim))
     assert sentences(told(result)) == [

@@ -19,14 +19,16 @@ import transformers
 
 import microtome as mt
 import tiny
+from microtome.context import Context
 from microtome.encoders.encoder import digest_weights
 from microtome.errors import InputError, UnknownNameError
+from microtome.experiments.tuning.finetuning import FineTuning
 from microtome.randomness import generator
 from microtome.tasks.generated.table import GENERATED
 from microtome.tasks.items import Item, Split
 from microtome.tasks.subset import subset
 from microtome.tasks.task import Task
-from microtome.training.multi_seed import finetune_seeds, over_seeds
+from microtome.training.multi_seed import over_seeds
 from microtome.training.optimization.progress import STATE
 from microtome.training.writing import TunedRuns
 
@@ -344,16 +346,16 @@ def test_killed_and_taken_up_it_ends_with_the_same_weights(folder: Path, task: A
 
 @pytest.mark.slow
 def test_seeds_side_by_side_are_those_one_after_the_other(folder: Path, tmp_path: Path) -> None:
-    given: dict[str, Any] = {"recipe": "wu2020", "train_size": 64, **QUICK}
+    given: dict[str, Any] = {"recipe": "wu2020", "train_size": 64}
+    lines = {"train": 96, "validation": 20}
+    (tmp_path / "data").mkdir()
+    for name, size in lines.items():
+        rows = "".join(f"{'a cat runs' if k % 2 else 'the dogs sleep'} {k},{k % 2}\n" for k in range(size))
+        (tmp_path / "data" / f"{name}.csv").write_text(f"text,label\n{rows}")
+    given["column"] = {"text": "text", "label": "label"}
+    given |= {"model": str(folder), "task": str(tmp_path / "data"), "seeds": (1, 2)}
     beside, after = (
-        finetune_seeds(
-            {"source": str(folder)},
-            {"name": "agreement", "sizes": SIZES},
-            [1, 2],
-            at_once=count,
-            store=tmp_path / str(count),
-            **given,
-        )
+        FineTuning(**given, changes=QUICK, at_once=count).execute(Context(store=tmp_path / str(count))).runs
         for count in (2, 1)
     )
     assert [weights(run) for run in beside] == [weights(run) for run in after]

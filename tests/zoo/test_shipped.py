@@ -152,9 +152,9 @@ def test_one_is_fine_tuned_by_its_name(zoo: Path, tmp_path: Path) -> None:
     table = tmp_path / "mine.csv"
     texts = [(f"{color} {who} runs {how}", who) for color in COLORS for who in ("cat", "dog") for how in HOW]
     table.write_text("text,label\n" + "".join(f"{said},{label}\n" for said, label in texts))
-    task = {"name": str(table), "text": "text", "label": "label"}
+    task = mt.task(str(table), text="text", label="label")
     runs = finetune_seeds(
-        {"source": "zoo:causal"},
+        mt.load("zoo:causal"),
         task,
         [1],
         recipe="phang2021",

@@ -122,9 +122,12 @@ class Experiment(ABC):
         check_earlier(folder, self.name, self.files)
 
     def complete(self, plan: Plan, context: Context) -> Any:
-        """Run, and add to the provenance of the result what reproduces it: command, options and level."""
-        from .calls import options_as_json
+        """Run, in parallel processes where asked for, and record what reproduces the result."""
+        from .calls import options_as_json, perform_in_processes
 
+        processes = getattr(self, "at_once", 1)
+        if processes > 1:
+            perform_in_processes(self, plan, context, processes)
         options = options_as_json(self, named=True)
         result = self.run(plan, context)
         return with_facts(result, command=context.command, level=context.level, options=options)

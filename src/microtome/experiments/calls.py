@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+import json
 import os
 from collections.abc import Mapping
+from concurrent.futures import ProcessPoolExecutor, as_completed
 from dataclasses import asdict, replace
+from functools import lru_cache
+from multiprocessing import get_context
 from typing import TYPE_CHECKING, Any
 
 from ..context import Context
 from ..errors import InputError, must, unknown
 from ..runtime import using_threads
 from ..training.heads.head import Head
+from ..training.optimization.stopping import in_child, stopping_children
 from ..training.recipe import Recipe
 from ..training.tuned import Tuned
 from .base import default_of, is_required, options_of
@@ -66,19 +71,56 @@ def perform(call: Call, context: Context) -> None:
     context : Context
         Store and progress; what decides numbers is in the call.
     """
-    if not isinstance(call, Mapping) or set(call) != {"kind", "options", "piece", "context"}:
+    if not isinstance(call, dict) or set(call) != {"kind", "options", "piece", "context"}:
         raise must("a call", "an object with kind, options, piece and context", call)
     if call["kind"] not in EXPERIMENTS:
         raise unknown("kind of a call", call["kind"], EXPERIMENTS)
     if set(call["context"]) != set(SETTINGS):
         raise must("context of a call", f"an object with {', '.join(SETTINGS)}", call["context"])
-    options = {name: _from_json(value) for name, value in call["options"].items()}
-    experiment = EXPERIMENTS[call["kind"]].load()(**options)
     context = replace(context, **call["context"])
     with using_threads(context.threads):
-        pieces = experiment.pieces(experiment.plan(context), context)
+        experiment, plan = _planned(
+            call["kind"], json.dumps(call["options"]), replace(context, progress=None)
+        )
+        pieces = experiment.pieces(plan, context)
         if call["piece"] in pieces:
             pieces[call["piece"]]()
+
+
+# Calls of one experiment follow one another in a process: its models and data are opened once.
+@lru_cache(maxsize=1)
+def _planned(kind: str, options: str, context: Context) -> tuple[Experiment, Plan]:
+    values = {name: _from_json(value) for name, value in json.loads(options).items()}
+    experiment = EXPERIMENTS[kind].load()(**values)
+    return experiment, experiment.plan(context)
+
+
+def perform_in_processes(experiment: Experiment, plan: Plan, context: Context, processes: int) -> None:
+    """
+    Perform the calls of an experiment in parallel processes, as long as there are new ones.
+
+    Parameters
+    ----------
+    experiment : Experiment
+        What it names must not be open in memory.
+    plan : Plan
+    context : Context
+    processes : int
+    """
+    performed: list[Call] = []
+    while len(calls := [c for c in calls_of(experiment, plan, context) if c not in performed]) > 1:
+        # Spawned processes: a forked one would inherit a GPU that it cannot use.
+        pool = ProcessPoolExecutor(min(processes, len(calls)), mp_context=get_context("spawn"))
+        try:
+            with stopping_children(pool):
+                silent = context.reporting(None)
+                running = [pool.submit(in_child, perform, call, silent) for call in calls]
+                for done, finished in enumerate(as_completed(running), start=1):
+                    finished.result()
+                    context.report("runs", done, len(calls))
+        finally:
+            pool.shutdown(cancel_futures=True)
+        performed += calls
 
 
 def options_as_json(experiment: Experiment, *, named: bool = False) -> dict[str, Any]:

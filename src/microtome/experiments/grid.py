@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from abc import abstractmethod
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
@@ -70,15 +70,12 @@ class GridInputs:
     tasks : list of Task
     runs : list of Run
     recipe : Recipe
-    references : tuple
-        Arguments with which parallel processes open the encoder and the tasks.
     """
 
     encoder: Any
     tasks: list[Task]
     runs: list[Run]
     recipe: Recipe
-    references: tuple[Any, list[Any]] = field(repr=False)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -128,12 +125,12 @@ class TrainingGrid(TrainingOptions, TaskOptions, LoadingOptions, Experiment):
 
     def plan(self, context: Context) -> Plan:
         """Open encoder and tasks, and check and count the fine-tunings."""
-        references = self.reference(self.model), [self.task_reference(task) for task in several(self.task)]
-        tasks = [open_task(reference) for reference in references[1]]
+        tasks = [open_task(self.task_reference(task)) for task in several(self.task)]
         names = [task.name for task in tasks]
         if not names or len(set(names)) != len(names) or (len(names) > 1 and not self.together):
             raise must("task", "one or more, each once" if self.together else "one task", names)
-        encoder, recipe = open_model(references[0], context=context).encoder, self.chosen_recipe()
+        recipe = self.chosen_recipe()
+        encoder = open_model(self.reference(self.model), context=context).encoder
         runs = self.grid(encoder)
         for task in tasks:
             check_runs(encoder, task, runs, recipe=recipe, device=context.device, **self._settings())
@@ -146,7 +143,7 @@ class TrainingGrid(TrainingOptions, TaskOptions, LoadingOptions, Experiment):
             sentence=f"{encoder.name}, {counted(encoder.depth, 'block')}; "
             f"{', '.join(task.title for task in tasks)}: {counted(trainings, 'run')}, "
             f"{counted(updates, 'update')} in all with {recipe.name}; those in the store are not run again",
-            inputs=GridInputs(encoder=encoder, tasks=tasks, runs=runs, recipe=recipe, references=references),
+            inputs=GridInputs(encoder=encoder, tasks=tasks, runs=runs, recipe=recipe),
             notes=task_notes(tasks),
         )
 
@@ -169,13 +166,13 @@ class TrainingGrid(TrainingOptions, TaskOptions, LoadingOptions, Experiment):
         keep_models: bool = False,
     ) -> Pieces:
         """Fine-tunings on the task at a place of the inputs that the store does not have yet, by name."""
-        alone, task = replace(self, at_once=1), inputs.tasks[place]
+        task = inputs.tasks[place]
         keep_models = keep_models or self.keep_models
         options = {"recipe": inputs.recipe, "keep_models": keep_models, **self._settings()}
         missing = missing_runs(inputs.encoder, task, runs, context=context, **options)
         return {
             f"{task.name}: {run.arm} {run.x} seed {run.name}": partial(
-                alone.fine_tune, inputs, place, [run], context, keep_models=keep_models
+                self.fine_tune, inputs, place, [run], context, keep_models=keep_models
             )
             for run in missing
         }
@@ -189,15 +186,13 @@ class TrainingGrid(TrainingOptions, TaskOptions, LoadingOptions, Experiment):
         *,
         keep_models: bool = False,
     ) -> list[Done]:
-        """Fine-tune on the task at a place of the inputs; parallel processes open everything themselves."""
-        parallel = self.at_once > 1
+        """Fine-tune on the task at a place of the inputs."""
         return run_all(
-            inputs.references[0] if parallel else inputs.encoder,
-            inputs.references[1][place] if parallel else inputs.tasks[place],
+            inputs.encoder,
+            inputs.tasks[place],
             runs,
             context=context,
             recipe=inputs.recipe,
-            at_once=self.at_once,
             keep_models=keep_models or self.keep_models,
             **self._settings(),
         )

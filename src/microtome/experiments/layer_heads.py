@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from ..training.heads.head_inputs import HeadRows
     from ..training.models.taskmodel import TaskModel
 
-KIND, TABLE, TOLD = "heads", "answers.parquet", "heads.json"
+KIND, TABLE, DETAILS = "heads", "answers.parquet", "heads.json"
 # Bytes of vectors that are kept, where nobody says how many examples to train on.
 MOST = {"cpu": 2_000_000_000, "cuda": 16_000_000_000}
 FOLDS, FOLD_SEED = 5, 0
@@ -35,83 +35,118 @@ FOLDS, FOLD_SEED = 5, 0
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Arm:
     """
-    What heads of one kind answered.
+    Predictions of heads of one kind on one model.
 
     Parameters
     ----------
     runs : tuple of (int or str)
-        Seeds of the heads; one where nothing is drawn.
+        Seeds of the heads; one where nothing is random.
     answers : list of list of list
-        For each run and layer, from layer 1 on, one answer an example.
+        For each run and layer, from layer 1 on, one prediction per example.
     failed : tuple of (int, int, str)
         Layer, run and reason of trainings that diverged.
-    told : mapping
+    details : mapping
         Plain data: penalties, whether solvers converged, losses.
     """
 
     runs: tuple[int | str, ...]
     answers: list[list[list[Any]]]
     failed: tuple[tuple[int, int, str], ...]
-    told: Mapping[str, Any]
+    details: Mapping[str, Any]
 
 
+@dataclass(kw_only=True)
 class Vectors:
     """
-    What a head reads of two splits in every layer: owns the vectors, from when they are first asked for.
+    What a head reads of two splits in every layer: owns the vectors, from their first use on.
 
     Parameters
     ----------
-    one : Model
+    source : Model
     task : Task
     train, split : Split
-        To learn from, and to answer.
+        To train on, and to predict.
     make : callable, optional
         Builds the model where it is not there yet.
     context : Context
     """
 
-    def __init__(
-        self,
-        one: Model,
-        task: Task,
-        train: Split,
-        split: Split,
-        *,
-        make: Callable[[], TaskModel] | None = None,
-        context: Context,
-    ) -> None:
-        self.one, self.task, self.train, self.split = one, task, train, split
-        self.context, self._make = context, make
+    source: Model
+    task: Task
+    train: Split
+    split: Split
+    make: Callable[[], TaskModel] | None = None
+    context: Context
 
     @cached_property
     def model(self) -> TaskModel:
         """The model whose head is read."""
-        return self.one.task_model if self._make is None else self._make()
+        return self.source.task_model if self.make is None else self.make()
 
     @cached_property
-    def learned(self) -> HeadRows:
-        """Of the examples to learn from."""
+    def train_rows(self) -> HeadRows:
+        """Vectors of the examples to train on."""
         return self._rows(self.train)[0]
 
     @cached_property
-    def answered(self) -> tuple[HeadRows, list[Any]]:
-        """Of the examples to answer, and their features."""
+    def split_rows(self) -> tuple[HeadRows, list[Any]]:
+        """Vectors of the examples to predict, and their features."""
         return self._rows(self.split)
 
     def _rows(self, split: Split) -> tuple[HeadRows, list[Any]]:
         from ..training.heads.head_inputs import head_rows
         from ..training.inputs import encode
 
-        features = encode(split.items, self.task, self.one.tokenizer, longest=self.one.longest)
-        found = head_rows(self.model, features, context=self.context, autocast=self.one.autocast)
-        return found, features
+        source = self.source
+        features = encode(split.items, self.task, source.tokenizer, longest=source.longest)
+        rows = head_rows(self.model, features, context=self.context, autocast=source.autocast)
+        return rows, features
 
     def decoded(self, outputs: Sequence[Sequence[np.ndarray]]) -> list[list[Any]]:
-        """Turn the outputs of every layer into answers."""
+        """Turn the outputs of every layer into predictions."""
         from ..training.heads.decoding import decode
 
-        _, features = self.answered
-        return [decode(each, features, self.split.items, self.task) for each in outputs]
+        _, features = self.split_rows
+        return [decode(by_layer, features, self.split.items, self.task) for by_layer in outputs]
+
+    def arm(
+        self,
+        kind: Mapping[str, Any],
+        runs: tuple[int | str, ...],
+        compute: Callable[[], tuple[list[list[Any]], dict[str, Any]]],
+    ) -> Arm:
+        """Read the predictions of a kind of head from the store, or compute them and put them there."""
+        source, task, split, context = self.source, self.task, self.split, self.context
+        specification = {
+            "version": 2,
+            **kind,
+            "model": source.digest,
+            "kind": task.kind,
+            "labels": list(task.labels),
+            "train": self.train.digest,
+            "examples": split.digest,
+            "longest": source.longest,
+            "device": source.device,
+            "precision": source.precision,
+        }
+        with Shelf(context.store, context.command).work(kind=KIND, specification=specification) as work:
+            entry = work.entry
+            if entry is None:
+                predictions, details = compute()
+                write_cuts(work.folder / TABLE, split, predictions)
+                (work.folder / DETAILS).write_text(json.dumps(details))
+                entry = work.finish(
+                    {"model": source.name, "task": task.name, "split": split.name, "arm": kind["arm"]}
+                )
+        answers = read_cuts(Path(entry.folder) / TABLE, split)
+        details = json.loads((Path(entry.folder) / DETAILS).read_text())
+        layers = len(answers) // len(runs)
+        return Arm(
+            runs=runs,
+            answers=[answers[i * layers : (i + 1) * layers] for i in range(len(runs))],
+            failed=tuple((layer, seed, why) for layer, seed, why in details.get("failed", ())),
+            details=details,
+        )
 
 
 def trained_arm(
@@ -132,7 +167,7 @@ def trained_arm(
     seeds : sequence of int
         Of the heads: the order of examples, dropout and, for fresh heads, their weights.
     fresh : callable, optional
-        Builds a model with a head drawn from a seed; heads begin as the model's own when absent.
+        Builds a model with a head initialized from a seed; heads begin as the model's own when absent.
     still : collection of str
         Names of weights of the head that stay as the model has them; see `train_heads`.
 
@@ -144,36 +179,28 @@ def trained_arm(
     def compute() -> tuple[list[list[Any]], dict[str, Any]]:
         from ..training.heads.layer_heads import apply_heads, failures, head_weights, train_heads
 
-        model = vectors.model
-        starts = None
+        model, starts = vectors.model, None
         if fresh is not None:
-            drawn = (head_weights(fresh(seed)).items() for seed in seeds)
-            starts = [{name: weight for name, weight in each if name not in set(still)} for each in drawn]
-        heads = train_heads(
-            model,
-            vectors.learned,
-            recipe,
-            seeds=seeds,
-            starts=starts,
-            still=still,
-            context=vectors.context,
-        )
-        found = [
-            each for one in heads for each in vectors.decoded(apply_heads(model, one, vectors.answered[0]))
-        ]
-        losses = [[loss if np.isfinite(loss) else None for loss in one.losses.tolist()] for one in heads]
-        told = {"failed": [[layer + 1, seed, why] for layer, seed, why in failures(heads)], "losses": losses}
-        return found, {**told, "updates": heads[0].updates}
+            starts = [
+                {name: weight for name, weight in head_weights(fresh(seed)).items() if name not in set(still)}
+                for seed in seeds
+            ]
+        options = {"seeds": seeds, "starts": starts, "still": still, "context": vectors.context}
+        heads = train_heads(model, vectors.train_rows, recipe, **options)
+        outputs = [apply_heads(model, of_seed, vectors.split_rows[0]) for of_seed in heads]
+        predictions = [by_layer for of_seed in outputs for by_layer in vectors.decoded(of_seed)]
+        losses = [[loss if np.isfinite(loss) else None for loss in head.losses.tolist()] for head in heads]
+        failed = [[layer + 1, seed, why] for layer, seed, why in failures(heads)]
+        return predictions, {"failed": failed, "losses": losses, "updates": heads[0].updates}
 
-    asked = {
+    kind = {
         "arm": "trained",
         "start": "tuned" if fresh is None else "fresh",
         "recipe": recipe.specification(),
         "seeds": list(seeds),
+        **({"still": sorted(still)} if still else {}),
     }
-    if still:
-        asked["still"] = sorted(still)
-    return _kept(vectors, asked, tuple(seeds), compute)
+    return vectors.arm(kind, tuple(seeds), compute)
 
 
 def converged_arm(vectors: Vectors) -> Arm:
@@ -193,25 +220,23 @@ def converged_arm(vectors: Vectors) -> Arm:
     def compute() -> tuple[list[list[Any]], dict[str, Any]]:
         from ..probes.linear import fit_logistic, fit_ridge
 
-        rows, (answered, _) = vectors.learned, vectors.answered
+        rows, (split_rows, _) = vectors.train_rows, vectors.split_rows
         if rows.targets is None:
             raise InputError("examples that readouts are fitted on must have labels, but some have none.")
         groups = np.repeat(vectors.train.groups, rows.counts)
-        right, more = rows.targets.cpu().numpy(), {"folds": FOLDS, "groups": groups, "seed": FOLD_SEED}
+        targets, options = rows.targets.cpu().numpy(), {"folds": FOLDS, "groups": groups, "seed": FOLD_SEED}
         if vectors.task.kind == "regression":
-            fit = fit_ridge(rows.vectors, right, **more)
+            fit = fit_ridge(rows.vectors, targets, **options)
         else:
-            fit = fit_logistic(
-                rows.vectors, right, len(vectors.task.labels), device=rows.vectors.device, **more
-            )
-        said = fit.decision(answered.vectors)
-        said = said[:, :, None] if vectors.task.kind == "tagging" else said
-        outputs = [answered.apart(each, np.arange(len(answered.counts))) for each in said]
-        told = {"penalty": fit.penalty.tolist(), "converged": fit.converged.tolist()}
-        return vectors.decoded(outputs), {**told, "held_out_loss": fit.losses.tolist()}
+            options["device"] = rows.vectors.device
+            fit = fit_logistic(rows.vectors, targets, len(vectors.task.labels), **options)
+        decision = fit.decision(split_rows.vectors)
+        decision = decision[:, :, None] if vectors.task.kind == "tagging" else decision
+        outputs = [split_rows.apart(by_layer, np.arange(len(split_rows.counts))) for by_layer in decision]
+        details = {"penalty": fit.penalty, "converged": fit.converged, "held_out_loss": fit.losses}
+        return vectors.decoded(outputs), {name: array.tolist() for name, array in details.items()}
 
-    asked = {"arm": "converged", "folds": FOLDS, "seed": FOLD_SEED}
-    return _kept(vectors, asked, ("converged",), compute)
+    return vectors.arm({"arm": "converged", "folds": FOLDS, "seed": FOLD_SEED}, ("converged",), compute)
 
 
 def readout_refusal(kind: str) -> str | None:
@@ -250,52 +275,12 @@ def fresh_model(base: Any, task: Task, like: TaskModel, seed: int) -> TaskModel:
     return build(base, task, head, seed=seed)
 
 
-def fitting_size(one: Model, train: Split) -> int | None:
+def fitting_size(model: Model, train: Split) -> int | None:
     """How many training examples leave vectors that fit into memory; None where all do."""
     from ..training.cuts import depth_of
 
-    model = one.task_model
-    each = 4 * depth_of(model) * int(model.config.hidden_size)
+    net = model.task_model
+    row_bytes = 4 * depth_of(net) * int(net.config.hidden_size)
     rows = np.cumsum([max(1, len(item.choices), len(item.words)) for item in train])
-    most = MOST["cpu" if model.device.type == "cpu" else "cuda"] // each
+    most = MOST["cpu" if net.device.type == "cpu" else "cuda"] // row_bytes
     return None if rows[-1] <= most else max(1, int(np.searchsorted(rows, most, side="right")))
-
-
-def _kept(
-    vectors: Vectors,
-    asked: Mapping[str, Any],
-    runs: tuple[int | str, ...],
-    compute: Callable[[], tuple[list[list[Any]], dict[str, Any]]],
-) -> Arm:
-    """Read the answers from the store, or compute them and put them there."""
-    one, task, split, context = vectors.one, vectors.task, vectors.split, vectors.context
-    specification = {
-        "version": 2,
-        **asked,
-        "model": one.digest,
-        "kind": task.kind,
-        "labels": list(task.labels),
-        "train": vectors.train.digest,
-        "examples": split.digest,
-        "longest": one.longest,
-        "device": one.device,
-        "precision": one.precision,
-    }
-    with Shelf(context.store, context.command).work(kind=KIND, specification=specification) as work:
-        entry = work.entry
-        if entry is None:
-            found, told = compute()
-            write_cuts(work.folder / TABLE, split, found)
-            (work.folder / TOLD).write_text(json.dumps(told))
-            entry = work.finish(
-                {"model": one.name, "task": task.name, "split": split.name, "arm": asked["arm"]}
-            )
-    answers = read_cuts(Path(entry.folder) / TABLE, split)
-    told = json.loads((Path(entry.folder) / TOLD).read_text())
-    layers = len(answers) // len(runs)
-    return Arm(
-        runs=runs,
-        answers=[answers[i * layers : (i + 1) * layers] for i in range(len(runs))],
-        failed=tuple((layer, seed, why) for layer, seed, why in told.get("failed", ())),
-        told=told,
-    )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -16,7 +16,7 @@ from ..scores.table import find_score
 from ..tasks.items import Split
 from ..tasks.task import Task
 from ..training.cut_store import as_answers
-from .runs import Done
+from .runs import Done, Run
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -205,15 +205,18 @@ def compare_points(
     return [(x, comparison, p) for (x, comparison), p in zip(comparisons, adjusted, strict=True)]
 
 
-def rows_of(outcomes: Sequence[Done], **columns: Any) -> tuple[dict[str, Any], ...]:
+def rows_of(
+    outcomes: Sequence[Done], task: str, columns: Callable[[Run], Mapping[str, Any]] | None = None
+) -> tuple[dict[str, Any], ...]:
     """
     Make the long table: one record per run.
 
     Parameters
     ----------
     outcomes : sequence of Done
-    **columns
-        Columns with the same value for all runs.
+    task : str
+    columns : callable, optional
+        Further columns of a run.
 
     Returns
     -------
@@ -232,7 +235,8 @@ def rows_of(outcomes: Sequence[Done], **columns: Any) -> tuple[dict[str, Any], .
             "updates": outcome.course.get("updates"),
             "seconds": outcome.course.get("seconds"),
             "address": outcome.address,
-            **columns,
+            "task": task,
+            **(columns(outcome.run) if columns else {}),
         }
         for outcome in outcomes
     )

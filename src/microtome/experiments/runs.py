@@ -12,9 +12,9 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
-from ..context import Context, Progress
+from ..context import Context
 from ..encoders.encoder import Encoder
-from ..errors import InputError, WorkError, must
+from ..errors import InputError, WorkError
 from ..findings.results import X
 from ..interventions.applying import apply
 from ..runtime import using_threads
@@ -23,9 +23,7 @@ from ..store.shelf import Shelf
 from ..tasks.task import Task
 from ..training.evaluating import read_answers
 from ..training.finetuning import finetune
-from ..training.opening import open_model, open_task
 from ..training.optimization.progress import LOG
-from ..training.optimization.stopping import in_child, stopping_children
 from ..training.recipe import Recipe, find_recipe
 from ..training.request import ask
 from ..training.tuned import ANSWERS, RUN, Failure, read_failure
@@ -107,13 +105,12 @@ class Done:
 
 
 def run_all(
-    encoder: Encoder | Mapping[str, Any],
-    task: Task | Mapping[str, Any],
+    encoder: Encoder,
+    task: Task,
     runs: Sequence[Run],
     *,
     context: Context,
     recipe: str | Recipe = "devlin2019",
-    at_once: int = 1,
     keep_models: bool = False,
     **values: Any,
 ) -> list[Done]:
@@ -122,15 +119,11 @@ def run_all(
 
     Parameters
     ----------
-    encoder : Encoder or mapping
-        A mapping holds the arguments of `load`, which parallel processes need.
-    task : Task or mapping
-        A mapping holds the arguments of `task`.
+    encoder : Encoder
+    task : Task
     runs : sequence of Run
     context : Context
     recipe : str or Recipe
-    at_once : int
-        Number of processes that train at the same time; 1 trains in this process.
     keep_models : bool
         Whether the store keeps the weights of every run, or only its predictions and its log. Weights that
         were in the store before stay there; a run whose weights are not is trained again where they are
@@ -143,26 +136,14 @@ def run_all(
     list of Done
         In the order of the runs.
     """
-    if not isinstance(at_once, int) or isinstance(at_once, bool) or at_once < 1:
-        raise must("at_once", "a whole number above 0", at_once)
-    if at_once > 1 and not (isinstance(encoder, Mapping) and isinstance(task, Mapping)):
-        raise InputError(
-            "at_once must be 1 for an encoder and a task that are open already, since other processes open "
-            "them again: pass the arguments of load and task, such as {'source': FOLDER}; but got "
-            f"{at_once}."
-        )
     context = context.resolved()
     with using_threads(context.threads):
         trainer = _trainer(encoder, task, recipe, context, keep_models, values)
-        if at_once > 1:
-            missing = trainer.missing(runs)
-            if missing:
-                _run_in_processes(trainer, (encoder, task), missing, at_once)
         outcomes: dict[Any, Done] = {}
         for place, run in enumerate(runs):
             if run.work not in outcomes:
                 label = f"{place + 1}/{len(runs)} {run.arm} {run.x} seed {run.name}"
-                outcomes[run.work] = trainer.run(run, context.named(label).progress)
+                outcomes[run.work] = trainer.run(run, context.named(label))
         return [replace(outcomes[run.work], run=run) for run in runs]
 
 
@@ -230,7 +211,7 @@ class _Trainer:
     context: Context
     keep_models: bool
 
-    def run(self, run: Run, progress: Progress | None = None) -> Done:
+    def run(self, run: Run, context: Context) -> Done:
         """Read the outcome of a run, or train it."""
         changed, recipe, options, address = self._request(run)
         outcome = self._stored(address, run)
@@ -242,7 +223,7 @@ class _Trainer:
             outcome = _read(shelf, address, run, self.task, weights=self.keep_models)
             if outcome is not None:
                 return outcome
-            finetune(changed, self.task, recipe, context=self.context.reporting(progress), **options)
+            finetune(changed, self.task, recipe, context=context, **options)
             if not self.keep_models:
                 _remove_weights(shelf, address)
             outcome = _read(shelf, address, run, self.task)
@@ -265,22 +246,22 @@ class _Trainer:
         return changed, recipe, options, ask(changed, self.task, recipe, **options).address
 
     def _stored(self, address: str, run: Run) -> Done | None:
-        with suppress(OSError, WorkError):  # another experiment may remove weights at this moment
+        with suppress(OSError, InputError, WorkError):  # another experiment may remove weights at this moment
             return _read(Shelf(self.context.store), address, run, self.task, weights=self.keep_models)
         return None
 
 
 def _trainer(
-    encoder: Any,
-    task: Any,
+    encoder: Encoder,
+    task: Task,
     recipe: str | Recipe,
     context: Context,
     keep_models: bool,
     values: Mapping[str, Any],
 ) -> _Trainer:
     return _Trainer(
-        encoder=open_model(encoder, context=context).encoder,
-        task=open_task(task),
+        encoder=encoder,
+        task=task,
         options={"recipe": find_recipe(recipe), "device": context.device, **values},
         context=context,
         keep_models=keep_models,
@@ -332,51 +313,3 @@ def _read(shelf: Shelf, address: str, run: Run, task: Task, *, weights: bool = F
         failure=read_failure(record),
         course=MappingProxyType(record["course"]),
     )
-
-
-def _run_in_processes(
-    trainer: _Trainer, references: tuple[Any, Any], runs: Sequence[Run], at_once: int
-) -> None:
-    """Train runs in parallel; each process opens the encoder and the task itself."""
-    from concurrent.futures import ProcessPoolExecutor, as_completed
-    from multiprocessing import get_context
-
-    import torch
-
-    progress = trainer.context.progress
-    # A function that reports progress cannot be sent to another process.
-    context = replace(trainer.context.reporting(None), threads=torch.get_num_threads())
-    shared = {"options": dict(trainer.options), "context": context, "keep_models": trainer.keep_models}
-    # Fresh processes: a forked one would inherit a GPU that it cannot use.
-    pool = ProcessPoolExecutor(
-        min(at_once, len(runs)),
-        mp_context=get_context("spawn"),
-        initializer=_open_in_process,
-        initargs=(*references, shared),
-    )
-    try:
-        with stopping_children(pool):
-            running = [pool.submit(in_child, _train_in_process, run) for run in runs]
-            for done, finished in enumerate(as_completed(running), start=1):
-                finished.result()
-                if progress is not None:
-                    progress("runs", done, len(runs))
-    finally:
-        pool.shutdown(cancel_futures=True)
-
-
-# The trainer of a process of the pool: all its runs begin with the same encoder and task.
-_PROCESS: dict[str, _Trainer] = {}
-
-
-def _open_in_process(encoder: Mapping[str, Any], task: Mapping[str, Any], shared: Mapping[str, Any]) -> None:
-    import torch
-
-    torch.set_num_threads(shared["context"].threads)
-    _PROCESS["trainer"] = _Trainer(
-        encoder=open_model(encoder, context=shared["context"]).encoder, task=open_task(task), **shared
-    )
-
-
-def _train_in_process(run: Run) -> None:
-    _PROCESS["trainer"].run(run)

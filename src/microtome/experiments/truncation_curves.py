@@ -1,9 +1,9 @@
-"""Curves of a truncation with bands, and costs of a cut."""
+"""Curves of heads at every layer, with bands, and the costs of cuts."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -11,7 +11,7 @@ import numpy as np
 
 from ..findings.intervals import Unit
 from ..findings.results import Curve
-from ..findings.scorecurves import difference_curve, score_curve
+from ..findings.scorecurves import Failed, difference_curve, score_curve
 from ..inference.answers import Answers
 from ..scores.table import find_score
 from ..tasks.items import Split
@@ -20,14 +20,13 @@ from ..training.cut_store import as_answers
 from .layer_heads import Arm
 
 AXIS = "layers kept"
-Failed = tuple[int, int | str, str]
 _ENDS = ("values", "low", "high", "band_low", "band_high")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Said:
+class HeadAnswers:
     """
-    What one kind of head answered at every layer, on one tuned model or several.
+    Predictions of one kind of head at every layer, on one tuned model or several.
 
     Parameters
     ----------
@@ -35,7 +34,7 @@ class Said:
         Of the curve.
     split : Split
     arms : tuple of Arm
-        One a tuned model.
+        One per tuned model.
     seeds : tuple of int
         Of the tuned models.
     """
@@ -50,47 +49,55 @@ class Said:
         """Layers that are kept at each point."""
         return tuple(range(1, len(self.arms[0].answers[0]) + 1))
 
+    @property
+    def runs(self) -> tuple[int | str, ...]:
+        """Heads on each model."""
+        return self.arms[0].runs
+
+    def at(self, place: int, head: int = 0) -> Answers:
+        """The predictions of one head of each tuned model at one layer."""
+        return as_answers(self.split, [arm.answers[head][place] for arm in self.arms], self.seeds)
+
     def scores(self, task: Task) -> np.ndarray:
         """The score of every run, shape (tuned models, heads, layers); NaN where a head's training failed."""
         score, targets = find_score(task.main), [item.target for item in self.split]
-        found = [
+        table = np.array(
             [
-                [float(score.compute(each, targets, task.labels)) for each in answers]
-                for answers in arm.answers
+                [
+                    [float(score.compute(answers, targets, task.labels)) for answers in by_layer]
+                    for by_layer in arm.answers
+                ]
+                for arm in self.arms
             ]
-            for arm in self.arms
-        ]
-        table = np.array(found, dtype=np.float64)
+        )
         for model, arm in enumerate(self.arms):
             for layer, run, _ in arm.failed:
                 table[model, arm.runs.index(run), layer - 1] = np.nan
         return table
 
     def rows(self, task: Task) -> list[dict[str, Any]]:
-        """One record a layer, tuned model and head."""
-        out = []
-        for seed, arm, heads in zip(self.seeds, self.arms, self.scores(task), strict=True):
-            for run, line in zip(arm.runs, heads.tolist(), strict=True):
-                for layer, value in zip(self.layers, line, strict=True):
-                    out.append(
-                        {
-                            "arm": self.name,
-                            "layers_kept": layer,
-                            "seed": seed,
-                            "head_seed": run if isinstance(run, int) else None,
-                            "score": value if math.isfinite(value) else None,
-                        }
-                    )
-        return out
+        """One record per tuned model, head and layer."""
+        return [
+            {
+                "arm": self.name,
+                "layers_kept": layer,
+                "seed": seed,
+                "head_seed": run if isinstance(run, int) else None,
+                "score": value if math.isfinite(value) else None,
+            }
+            for seed, table in zip(self.seeds, self.scores(task).tolist(), strict=True)
+            for run, line in zip(self.runs, table, strict=True)
+            for layer, value in zip(self.layers, line, strict=True)
+        ]
 
 
-def curve_of(said: Said, task: Task, level: float) -> Curve:
+def curve_of(heads: HeadAnswers, task: Task, level: float) -> Curve:
     """
-    Draw the curve of one kind of head.
+    Make the curve of one kind of head.
 
     Parameters
     ----------
-    said : Said
+    heads : HeadAnswers
     task : Task
     level : float
 
@@ -102,22 +109,21 @@ def curve_of(said: Said, task: Task, level: float) -> Curve:
         than that of their mean.
     """
 
-    def draw(points: list[Answers], failed: list[Failed], _: list[Answers]) -> Curve:
-        return score_curve(
-            said.name, said.layers, points, task.main, task.labels, axis=AXIS, level=level, failed=failed
-        )
+    def draw(points: list[Answers], _: list[Answers], failed: list[Failed]) -> Curve:
+        shared: dict[str, Any] = {"axis": AXIS, "level": level, "failed": failed}
+        return score_curve(heads.name, heads.layers, points, task.main, task.labels, **shared)
 
-    return _averaged(said, [draw(*each) for each in _groups(said, said)])
+    return _over_heads(heads, heads, draw)
 
 
-def gain_of(said: Said, untuned: Said, task: Task, level: float) -> Curve:
+def gain_of(heads: HeadAnswers, untuned: HeadAnswers, task: Task, level: float) -> Curve:
     """
     Compare heads with the tuned head at the same layer, on the same examples and models.
 
     Parameters
     ----------
-    said : Said
-    untuned : Said
+    heads : HeadAnswers
+    untuned : HeadAnswers
         Of the same tuned models.
     task : Task
     level : float
@@ -129,111 +135,96 @@ def gain_of(said: Said, untuned: Said, task: Task, level: float) -> Curve:
         own, so the band is made of intervals with Bonferroni's correction for the number of layers. Seeds
         count with as many degrees of freedom as there are, also at a layer where they agree by luck.
     """
-    every = 1 - (1 - level) / len(said.layers)
+    names = {"label": heads.name, "arm": heads.name, "against": untuned.name}
 
-    def draw(points: list[Answers], failed: list[Failed], references: list[Answers]) -> Curve:
+    def compare(
+        layer: int, point: Answers, reference: Answers, failed: list[Failed], coverage: float
+    ) -> Curve:
+        shared: dict[str, Any] = {"axis": AXIS, "level": coverage, "failed": failed, **names}
+        name = f"difference {heads.name}"
+        return difference_curve(name, [layer], [point], reference, task.main, task.labels, **shared)
+
+    def draw(points: list[Answers], references: list[Answers], failed: list[Failed]) -> Curve:
         alone, banded = (
             [
-                difference_curve(
-                    f"difference {said.name}",
-                    [layer],
-                    [point],
-                    reference,
-                    task.main,
-                    task.labels,
-                    axis=AXIS,
-                    label=said.name,
-                    arm=said.name,
-                    against=untuned.name,
-                    level=wide,
-                    failed=[one for one in failed if one[0] == layer],
-                )
-                for layer, point, reference in zip(said.layers, points, references, strict=True)
+                compare(layer, point, reference, [one for one in failed if one[0] == layer], coverage)
+                for layer, point, reference in zip(heads.layers, points, references, strict=True)
             ]
-            for wide in (level, every)
+            for coverage in (level, 1 - (1 - level) / len(heads.layers))
         )
-        ends = {name: np.concatenate([getattr(one, name) for one in alone]) for name in _ENDS[:3]}
+        ends = {name: np.concatenate([getattr(curve, name) for curve in alone]) for name in _ENDS[:3]}
         return replace(
             alone[0],
-            x=said.layers,
+            x=heads.layers,
             **ends,
-            band_low=np.concatenate([one.low for one in banded]),
-            band_high=np.concatenate([one.high for one in banded]),
-            unit=max((one.unit for one in alone), key=lambda unit: bool(unit.runs)),
-            n=max(one.n for one in alone),
-            seeds=tuple(one.seeds[0] for one in alone),
-            reasons=tuple(one.reasons[0] for one in alone),
+            band_low=np.concatenate([curve.low for curve in banded]),
+            band_high=np.concatenate([curve.high for curve in banded]),
+            unit=max((curve.unit for curve in alone), key=lambda unit: bool(unit.runs)),
+            n=max(curve.n for curve in alone),
+            seeds=tuple(curve.seeds[0] for curve in alone),
+            reasons=tuple(curve.reasons[0] for curve in alone),
         )
 
-    return _averaged(said, [draw(*each) for each in _groups(said, untuned)])
+    return _over_heads(heads, untuned, draw)
 
 
-def _groups(said: Said, untuned: Said) -> list[tuple[list[Answers], list[Failed], list[Answers]]]:
-    """Answers of each layer with runs as seeds, which runs failed, and what the tuned head answered."""
-    if len(said.arms) == 1 and len(said.arms[0].runs) > 1:
-        arm, other = said.arms[0], untuned.arms[0].answers[0]
-        runs = arm.runs
-        points = [as_answers(said.split, [a[place] for a in arm.answers], runs) for place in _places(said)]
-        # Nothing is drawn in the tuned head, so it is the pair of every head.
-        pairs = [as_answers(said.split, [other[place]] * len(runs), runs) for place in _places(said)]
-        return [(points, list(arm.failed), pairs)]
-    pairs = [model_answers(untuned, 0, place) for place in _places(said)]
-    return [
-        (
-            [model_answers(said, head, place) for place in _places(said)],
-            [
-                (x, seed, why)
-                for seed, arm in zip(said.seeds, said.arms, strict=True)
-                for x, run, why in arm.failed
-                if run == arm.runs[head]
-            ],
-            pairs,
-        )
-        for head in range(len(said.arms[0].runs))
-    ]
+def _over_heads(
+    heads: HeadAnswers,
+    untuned: HeadAnswers,
+    draw: Callable[[list[Answers], list[Answers], list[Failed]], Curve],
+) -> Curve:
+    """
+    Draw one curve of all heads on one model; of heads on several models the mean of a curve for each head.
 
-
-def _averaged(said: Said, curves: list[Curve]) -> Curve:
-    first = curves[0]
+    The function takes the predictions at every layer, those of the tuned head, and the runs that failed.
+    """
+    places, runs = range(len(heads.layers)), heads.runs
+    if len(heads.arms) == 1 and len(runs) > 1:
+        arm, tuned = heads.arms[0], untuned.arms[0].answers[0]
+        points = [as_answers(heads.split, [a[place] for a in arm.answers], runs) for place in places]
+        # Nothing is random in the tuned head, so it is the pair of every head.
+        pairs = [as_answers(heads.split, [tuned[place]] * len(runs), runs) for place in places]
+        curve = draw(points, pairs, list(arm.failed))
+        return replace(curve, unit=Unit(curve.unit.of, "head seed")) if curve.unit.runs else curve
+    pairs, curves = [untuned.at(place) for place in places], []
+    for head, name in enumerate(runs):
+        failed: list[Failed] = [
+            (layer, seed, why)
+            for seed, arm in zip(heads.seeds, heads.arms, strict=True)
+            for layer, run, why in arm.failed
+            if run == name
+        ]
+        curves.append(draw([heads.at(place, head) for place in places], pairs, failed))
     if len(curves) == 1:
-        drawn = len(said.arms) == 1 and len(said.arms[0].runs) > 1
-        return replace(first, unit=Unit(first.unit.of, "head seed")) if drawn and first.unit.runs else first
-    means = {name: _mean([getattr(one, name) for one in curves]) for name in _ENDS}
+        return curves[0]
     reasons = [
-        list(dict.fromkeys(r for r in each if r)) for each in zip(*(c.reasons for c in curves), strict=True)
+        dict.fromkeys(why for why in at_point if why)
+        for at_point in zip(*(curve.reasons for curve in curves), strict=True)
     ]
     return replace(
-        first,
-        **means,
-        seeds=tuple(sum(each) for each in zip(*(one.seeds for one in curves), strict=True)),
-        reasons=tuple("; ".join(each) or None for each in reasons),
-        note=f"mean over {len(curves)} head seeds of curves over {len(said.arms)} tuned models",
+        curves[0],
+        **{name: _mean([getattr(curve, name) for curve in curves]) for name in _ENDS},
+        seeds=tuple(map(sum, zip(*(curve.seeds for curve in curves), strict=True))),
+        reasons=tuple("; ".join(at_point) or None for at_point in reasons),
+        note=f"mean over {len(curves)} head seeds of curves over {len(heads.arms)} tuned models",
     )
 
 
-def _places(said: Said) -> range:
-    return range(len(said.layers))
-
-
-def _mean(lines: list[np.ndarray]) -> np.ndarray:
+def _mean(lines: Sequence[np.ndarray]) -> np.ndarray:
+    """The mean over lines, without what is undefined."""
     table = np.array(lines)
-    there = np.isfinite(table)
-    total = np.where(there, table, 0.0).sum(0)
-    return np.where(there.any(0), total / np.maximum(there.sum(0), 1), np.nan)
+    defined = np.isfinite(table)
+    total = np.where(defined, table, 0.0).sum(0)
+    return np.where(defined.any(0), total / np.maximum(defined.sum(0), 1), np.nan)
 
 
-def model_answers(said: Said, head: int, place: int) -> Answers:
-    """What one head of each tuned model answered at one layer."""
-    return as_answers(said.split, [arm.answers[head][place] for arm in said.arms], said.seeds)
-
-
-def cut_costs(untuned: Said, task: Task, level: float) -> Curve:
+def cut_costs(untuned: HeadAnswers, task: Task, level: float) -> Curve:
     """
     Compare the model cut after each layer with the whole one.
 
     Parameters
     ----------
-    untuned : Said
+    untuned : HeadAnswers
     task : Task
     level : float
 
@@ -242,45 +233,34 @@ def cut_costs(untuned: Said, task: Task, level: float) -> Curve:
     Curve
         Of differences, score of the cut model minus that of the whole one, example by example.
     """
-    points = [model_answers(untuned, 0, place) for place in _places(untuned)]
+    points = [untuned.at(place) for place in range(len(untuned.layers))]
+    shared: dict[str, Any] = {"axis": AXIS, "level": level}
     return difference_curve(
-        "cut - whole",
-        untuned.layers,
-        points,
-        points[-1],
-        task.main,
-        task.labels,
-        axis=AXIS,
-        level=level,
+        "cut - whole", untuned.layers, points, points[-1], task.main, task.labels, **shared
     )
 
 
-def costs_of(costs: Curve) -> dict[str, Any]:
-    """What a result keeps of the costs of cuts."""
-    return {name: getattr(costs, name) for name in ("x", "values", "low", "high", "band_low", "band_high")}
-
-
-def by_seed(gathered: Mapping[str, Said], task: Task) -> dict[str, np.ndarray]:
+def by_seed(gathered: Mapping[str, HeadAnswers], task: Task) -> dict[str, np.ndarray]:
     """
     Score each seed alone.
 
     Parameters
     ----------
-    gathered : mapping of str to Said
+    gathered : mapping of str to HeadAnswers
         By the name of the arm.
     task : Task
 
     Returns
     -------
     dict of str to ndarray of shape (seeds, layers)
-        One row a tuned model, the mean over its heads; one a head where there is one model with several.
+        One row per tuned model, the mean over its heads; one per head where there is one model with several.
         Under "gain" what TUNED has more than UNTUNED, where both are there.
     """
-    tables = {name: one.scores(task) for name, one in gathered.items()}
-    found = {
-        name: table[0] if len(table) == 1 else np.array([_mean(list(heads)) for heads in table])
+    tables = {name: heads.scores(task) for name, heads in gathered.items()}
+    scores = {
+        name: table[0] if len(table) == 1 else np.array([_mean(heads) for heads in table])
         for name, table in tables.items()
     }
-    if "tuned" in found:
-        found["gain"] = found["tuned"] - found["untuned"]
-    return found
+    if "tuned" in scores:
+        scores["gain"] = scores["tuned"] - scores["untuned"]
+    return scores

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 
 from ..errors import InputError, check_plain, must, unknown
-from ..store.outfolder import RESULT, TABLE, write_files
+from ..store.outfolder import RESULT, TABLE, parquet, write_files
 from .claims.claim import Claim, read_claim
 from .claims.render import render
 from .intervals import Unit
@@ -93,12 +93,7 @@ class Curve:
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "label", self.label or self.name)
-        object.__setattr__(self, "unit", Unit(self.unit))
-        for name in ("values", *_BOUNDS):
-            array = np.asarray(getattr(self, name), dtype=np.float64)
-            object.__setattr__(self, name, array)
-            if array.shape != (len(self.x),):
-                raise must(f"{name} of a curve", f"of the shape ({len(self.x)},)", array.shape)
+        _check_arrays(self, (len(self.x),), "a curve")
         if not len(self.seeds) == len(self.reasons) == len(self.x):
             raise must("seeds and reasons of a curve", f"one for each of {len(self.x)} points", "others")
 
@@ -143,12 +138,17 @@ class SpanMap:
     arm: str = ""
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "unit", Unit(self.unit))
-        for name in ("values", *_BOUNDS):
-            array = np.asarray(getattr(self, name), dtype=np.float64)
-            object.__setattr__(self, name, array)
-            if array.shape != (self.depth, self.depth):
-                raise must(f"{name} of a span map", f"of the shape {(self.depth,) * 2}", array.shape)
+        _check_arrays(self, (self.depth, self.depth), "a span map")
+
+
+def _check_arrays(entry: Curve | SpanMap, shape: tuple[int, ...], name: str) -> None:
+    """Make a unit of the unit and arrays of the values and bounds, of the shape that they must have."""
+    object.__setattr__(entry, "unit", Unit(entry.unit))
+    for field_name in ("values", *_BOUNDS):
+        array = np.asarray(getattr(entry, field_name), dtype=np.float64)
+        object.__setattr__(entry, field_name, array)
+        if array.shape != shape:
+            raise must(f"{field_name} of {name}", f"of the shape {shape}", array.shape)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -222,14 +222,8 @@ class Result:
 
     def document(self) -> dict[str, Any]:
         """Convert the result, without the long table, to JSON-compatible data."""
-        return {
-            "format": f"microtome/{self.experiment}/1",
-            **{name: getattr(self, name) for name in _SCALARS},
-            "curves": [_plain_fields(entry, _CURVE) for entry in self.curves],
-            "spans": [_plain_fields(entry, _SPANS) for entry in self.spans],
-            "claims": [plain(claim.document()) for claim in self.claims],
-            **{name: plain(getattr(self, name)) for name in _LISTS},
-        }
+        entries = {name: plain(getattr(self, name)) for name in _SAVED}
+        return {"format": f"microtome/{self.experiment}/1", **entries}
 
     def plot(self) -> Any:
         """Draw all panels with matplotlib, in one figure; see `microtome.figures.panels.figure_of`."""
@@ -291,10 +285,7 @@ class Result:
 
 
 _BOUNDS = ("low", "high", "band_low", "band_high")
-_SCALARS = ("experiment", "model", "task", "split", "score", "points", "higher_is_better")
-_LISTS = ("lines", "findings", "methods", "references", "warnings", "more", "provenance")
-_CURVE = tuple(entry.name for entry in fields(Curve))
-_SPANS = tuple(entry.name for entry in fields(SpanMap))
+_SAVED = tuple(entry.name for entry in fields(Result) if entry.name != "rows")
 
 
 def from_document(document: Mapping[str, Any], rows: Sequence[Mapping[str, Any]] = ()) -> Result:
@@ -315,21 +306,15 @@ def from_document(document: Mapping[str, Any], rows: Sequence[Mapping[str, Any]]
         if document["format"] != f"microtome/{document['experiment']}/1":
             raise must("the format of a result", f"microtome/{document['experiment']}/1", document["format"])
         claims = tuple(read_claim(entry) for entry in document.get("claims", ()))
-        return Result(
-            **{name: document[name] for name in _SCALARS},
-            curves=tuple(Curve(**_arrays(entry)) for entry in document["curves"]),
-            spans=tuple(SpanMap(**_arrays(entry)) for entry in document["spans"]),
-            lines=MappingProxyType({n: _number(v) for n, v in document["lines"].items()}),
-            rows=tuple(rows),
-            claims=claims,
+        entries = {name: _frozen(document[name]) for name in _SAVED if name != "claims"}
+        entries |= {
+            "curves": tuple(Curve(**_arrays(entry)) for entry in document["curves"]),
+            "spans": tuple(SpanMap(**_arrays(entry)) for entry in document["spans"]),
+            "lines": MappingProxyType({name: _number(value) for name, value in document["lines"].items()}),
             # Claims come first, and are written again.
-            findings=tuple(document["findings"][len(claims) :]),
-            methods=document["methods"],
-            references=tuple(document["references"]),
-            warnings=tuple(document["warnings"]),
-            more=MappingProxyType(dict(document["more"])),
-            provenance=MappingProxyType(dict(document["provenance"])),
-        )
+            "findings": tuple(document["findings"][len(claims) :]),
+        }
+        return Result(rows=tuple(rows), claims=claims, **entries)
     except (KeyError, TypeError, ValueError, AttributeError, ArithmeticError, MemoryError) as error:
         if isinstance(error, InputError):
             raise
@@ -363,6 +348,10 @@ def plain(value: Any, *, infinities: bool = False) -> Any:
     """Convert to JSON-compatible data: lists for arrays, None for NaN, None or strings for infinities."""
     if isinstance(value, np.ndarray | np.generic):
         return plain(value.tolist(), infinities=infinities)
+    if isinstance(value, Claim):
+        return plain(value.document(), infinities=infinities)
+    if isinstance(value, Curve | SpanMap):
+        return {entry.name: plain(getattr(value, entry.name)) for entry in fields(value)}
     if isinstance(value, Mapping):
         return {str(key): plain(item, infinities=infinities) for key, item in value.items()}
     if isinstance(value, list | tuple):
@@ -373,8 +362,10 @@ def plain(value: Any, *, infinities: bool = False) -> Any:
     return value
 
 
-def _plain_fields(record: Any, names: tuple[str, ...]) -> dict[str, Any]:
-    return {name: plain(getattr(record, name)) for name in names}
+def _frozen(value: Any) -> Any:
+    if isinstance(value, Mapping):
+        return MappingProxyType(dict(value))
+    return tuple(value) if isinstance(value, list) else value
 
 
 def _number(value: Any) -> float:
@@ -382,7 +373,7 @@ def _number(value: Any) -> float:
 
 
 def _arrays(entry: Mapping[str, Any]) -> dict[str, Any]:
-    values = {name: tuple(value) if isinstance(value, list) else value for name, value in entry.items()}
+    values = {name: _frozen(value) for name, value in entry.items()}
     for name in ("values", *_BOUNDS):
         values[name] = np.array(entry[name], dtype=np.float64)  # None becomes NaN
     if "full" in values:
@@ -395,16 +386,6 @@ def _table(rows: Sequence[Mapping[str, Any]]) -> pyarrow.Table:
 
     names = list(dict.fromkeys(name for row in rows for name in row))
     return pa.table({name: [row.get(name) for row in rows] for name in names})
-
-
-def parquet(table: pyarrow.Table, metadata: Mapping[str, str] | None = None) -> bytes:
-    """Content of a Parquet file with a table."""
-    import pyarrow as pa
-    import pyarrow.parquet as pq
-
-    sink = pa.BufferOutputStream()
-    pq.write_table(table if metadata is None else table.replace_schema_metadata(metadata), sink)
-    return sink.getvalue().to_pybytes()
 
 
 def _read_parquet(path: Path) -> list[dict[str, Any]]:

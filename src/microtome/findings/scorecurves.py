@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -72,14 +71,10 @@ def score_curve(
     >>> curve.values.tolist(), curve.low.round(2).tolist()
     ([0.25, 0.5, 0.875], [0.07, 0.22, 0.53])
     """
-    sound, run_reasons = _sound(x, answers, failed)
-    sound_answers = [point_answers for point_answers in sound if point_answers is not None]
-    bands = (
-        score_bands(score, sound_answers, labels, level=level, pair_seeds=pair_seeds)
-        if sound_answers
-        else None
-    )
-    return _curve(sound, run_reasons, bands, name=name, axis=axis, x=tuple(x), level=level, **facts)
+    sound, reasons = _sound(x, answers, failed)
+    points = [point for point in sound if point is not None]
+    bands = score_bands(score, points, labels, level=level, pair_seeds=pair_seeds) if points else None
+    return _curve(sound, reasons, bands, name=name, axis=axis, x=tuple(x), level=level, **facts)
 
 
 def difference_curve(
@@ -118,25 +113,21 @@ def difference_curve(
     Curve
         Values are score(point) - score(reference), in units of the score.
     """
-    sound, run_reasons = _sound(x, answers, failed)
+    sound, reasons = _sound(x, answers, failed)
     # The reference is used as it is, also where some of its seeds failed.
-    is_reference = [point_answers is reference for point_answers in answers]
-    sound_answers = [
-        reference if same else point_answers
-        for same, point_answers in zip(is_reference, sound, strict=True)
-        if point_answers is not None
+    points = [
+        reference if point is reference else sound_point
+        for point, sound_point in zip(answers, sound, strict=True)
+        if sound_point is not None
     ]
     bands = None
-    if sound_answers:
-        if pair_seeds and not any(_share_seeds(point_answers, reference) for point_answers in sound_answers):
-            seed_names = (
-                f"{[list(point_answers.seeds) for point_answers in sound_answers]} and "
-                f"{list(reference.seeds)}"
-            )
+    if points:
+        if pair_seeds and not any(_share_seeds(point, reference) for point in points):
+            seed_names = f"{[list(point.seeds) for point in points]} and {list(reference.seeds)}"
             raise must("seeds to pair", "named alike on both sides", seed_names)
-        bands = difference_bands(score, sound_answers, reference, labels, level=level, pair_seeds=pair_seeds)
+        bands = difference_bands(score, points, reference, labels, level=level, pair_seeds=pair_seeds)
     facts = {"role": "difference", **facts}
-    return _curve(sound, run_reasons, bands, name=name, axis=axis, x=tuple(x), level=level, **facts)
+    return _curve(sound, reasons, bands, name=name, axis=axis, x=tuple(x), level=level, **facts)
 
 
 def span_map(
@@ -178,40 +169,30 @@ def span_map(
     if not answers:
         raise must("the number of spans", "at least 1", 0)
     spans = sorted(answers)
-    bands = difference_bands(
-        metric,
-        [answers[span] for span in spans],
-        reference,
-        labels,
-        level=level,
-        pair_seeds=pair_seeds,
-    )
+    points = [answers[span] for span in spans]
+    bands = difference_bands(metric, points, reference, labels, level=level, pair_seeds=pair_seeds)
     # A difference is point minus reference; a cost reverses its sign where higher is better.
     sign = -1.0 if metric.higher_is_better else 1.0
     ends = ("low", "high", "band_low", "band_high")
-    swapped: dict[str, str] = {}
-    if sign < 0:
-        swapped = {"low": "high", "high": "low", "band_low": "band_high", "band_high": "band_low"}
+    sources = ("high", "low", "band_high", "band_low") if sign < 0 else ends
     cells = np.array(spans) - 1
     filled = {}
-    for field in ("values", *ends):
+    for name_of_end, source in zip(("values", *ends), ("values", *sources), strict=True):
         square = np.full((depth, depth), np.nan)
-        square[cells[:, 0], cells[:, 1]] = sign * getattr(bands, swapped.get(field, field))
-        filled[field] = square + 0.0  # no -0.0
-    full = np.mean(
-        [metric.compute(predictions, reference.targets, labels) for predictions in reference.predictions]
-    )
-    remarks = [f"{_span(span)}: {why}" for span, why in zip(spans, bands.reasons, strict=True) if why]
+        square[cells[:, 0], cells[:, 1]] = sign * getattr(bands, source)
+        filled[name_of_end] = square + 0.0  # no -0.0
+    full = [metric.compute(run, reference.targets, labels) for run in reference.predictions]
+    remarks = [f"{_span(span)}: {why}." for span, why in zip(spans, bands.reasons, strict=True) if why]
     return SpanMap(
         name=name,
         depth=depth,
         **filled,
-        full=float(full),
+        full=float(np.mean(full)),
         level=level,
         unit=Unit(bands.unit),
         n=bands.n,
         seeds=max(bands.seeds),
-        note=" ".join(f"{remark}." for remark in remarks),
+        note=" ".join(remarks),
         **facts,
     )
 
@@ -236,38 +217,28 @@ def _sound(
         if point not in x:
             raise must("the point of a failed run", f"one of {list(x)}", point)
         by_point.setdefault(point, {})[seed] = reason
-    sound, run_reasons = [], []
-    for point, point_answers in zip(x, answers, strict=True):
+    sound: list[Answers | None] = []
+    reasons: list[str | None] = []
+    for point, at_point in zip(x, answers, strict=True):
         failures = by_point.get(point, {})
-        sound_runs = None if point_answers is None else _without(point_answers, failures)
+        runs = [] if at_point is None else _sound_runs(at_point, failures)
+        sound.append(at_point.take(runs) if at_point is not None and runs else None)
         named = ", ".join(f"seed {seed} ({why})" for seed, why in failures.items())
-        total = len(failures) + (0 if sound_runs is None else len(sound_runs.predictions))
-        if sound_runs is None:
-            run_reasons.append(f"no sound run: {named}" if named else "no sound run")
-        else:
+        if not runs:
+            reasons.append(f"no sound run: {named}" if named else "no sound run")
+        elif failures:
             verb = "was" if len(failures) == 1 else "were"
-            run_reasons.append(
-                f"{len(failures)} of {total} runs {verb} left out: {named}" if failures else None
-            )
-        sound.append(sound_runs)
-    return sound, run_reasons
+            total = len(failures) + len(runs)
+            reasons.append(f"{len(failures)} of {total} runs {verb} left out: {named}")
+        else:
+            reasons.append(None)
+    return sound, reasons
 
 
-def _without(answers: Answers, failures: Mapping[int | str, str]) -> Answers | None:
-    indices = (
-        [index for index, seed in enumerate(answers.seeds) if seed not in failures]
-        if len(answers.seeds)
-        else None
-    )
-    if indices is None or len(indices) == len(answers.predictions):
-        return answers
-    if not indices:
-        return None
-    return replace(
-        answers,
-        predictions=[answers.predictions[p] for p in indices],
-        seeds=[answers.seeds[p] for p in indices],
-    )
+def _sound_runs(answers: Answers, failures: Mapping[int | str, str]) -> list[int]:
+    """Indices of the runs that did not fail; all where seeds have no names."""
+    names = answers.seeds if len(answers.seeds) else (None,) * len(answers.predictions)
+    return [index for index, name in enumerate(names) if name not in failures]
 
 
 def _share_seeds(answers: Answers, reference: Answers) -> bool:
@@ -279,20 +250,18 @@ def _share_seeds(answers: Answers, reference: Answers) -> bool:
 def _curve(
     sound: Sequence[Answers | None], run_reasons: Sequence[str | None], bands: Bands | None, **facts: Any
 ) -> Curve:
-    indices = [index for index, point_answers in enumerate(sound) if point_answers is not None]
-    filled = {}
-    for field in ("values", "low", "high", "band_low", "band_high"):
-        line = np.full(len(sound), np.nan)
-        if bands is not None:
-            line[indices] = getattr(bands, field)
-        filled[field] = line
+    indices = [index for index, point in enumerate(sound) if point is not None]
+    filled = {
+        name: np.full(len(sound), np.nan) for name in ("values", "low", "high", "band_low", "band_high")
+    }
     seeds, reasons = [0] * len(sound), list(run_reasons)
     if bands is not None:
-        for index, count, reason in zip(indices, bands.seeds, bands.reasons, strict=True):
-            point_answers = sound[index]
-            seeds[index] = count if point_answers is None else min(count, len(point_answers.predictions))
-            point_reasons = [text for text in (reasons[index], reason) if text]
-            reasons[index] = "; ".join(point_reasons) or None
+        for name, line in filled.items():
+            line[indices] = getattr(bands, name)
+        for index, count, why in zip(indices, bands.seeds, bands.reasons, strict=True):
+            point = sound[index]
+            seeds[index] = count if point is None else min(count, len(point.predictions))
+            reasons[index] = "; ".join(text for text in (reasons[index], why) if text) or None
     return Curve(
         **filled,
         unit=Unit("example" if bands is None else bands.unit),

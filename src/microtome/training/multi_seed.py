@@ -1,56 +1,44 @@
-"""Fine-tuning with several seeds: one after the other, in parallel processes, or as one model (vmap)."""
+"""Fine-tuning with several seeds: one after the other or as one model (vmap)."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from ..arguments import checked
-from ..context import Context
 from ..encoders.encoder import Encoder, TransformerEncoder
 from ..errors import InputError, must
 from ..inference.estimate import Estimate
 from ..inference.seeds import SeedOutcome, mean_over_seeds
-from ..lazy import torch
 from ..runtime import using_threads
 from ..store.shelf import Shelf
 from ..tasks.task import Task
-from .checking import UNSUPPORTED, check_many
 from .finetuning import KIND, TrainingRun, finetune
-from .opening import open_model, open_task, open_tuned
-from .optimization.stopping import in_child, stopping_children
+from .opening import open_tuned
 from .precision import make_accelerator
 from .recipe import Recipe
-from .request import ask, split_context
+from .request import UNSUPPORTED, ask, check_many, split_context
 from .tuned import Tuned
 
 
 def finetune_seeds(
-    model: Encoder | Mapping[str, Any],
-    task: Task | Mapping[str, Any],
+    encoder: Encoder,
+    task: Task,
     seeds: Sequence[int],
     *,
-    at_once: int = 1,
     vectorized: bool = False,
     **options: Any,
 ) -> list[Tuned]:
     """
     Fine-tune one encoder with several seeds.
 
-    A small model leaves most of a GPU idle: a few processes, or seeds batched into one model, use it better.
-
     Parameters
     ----------
-    model : Encoder or mapping
-        A mapping holds the arguments of `load`, which separate processes need.
-    task : Task or mapping
-        A mapping holds the arguments of `task`, and `held_out`.
+    encoder : Encoder
+    task : Task
     seeds : sequence of int
-    at_once : int
-        Number of processes that train at the same time; 1 trains in this process.
     vectorized : bool
         Whether all seeds are batched into one model, as by `finetune_vectorized`, which has fewer options.
     **options
@@ -62,20 +50,15 @@ def finetune_seeds(
         In the order of the seeds.
     """
     context, options = split_context(options)
-    check_many(seeds, at_once=at_once, vectorized=vectorized, **options)
+    check_many(seeds, vectorized=vectorized, **options)
     with using_threads(context.threads):
         if vectorized:
             shared_options = {name: value for name, value in options.items() if name not in UNSUPPORTED}
-            encoder, opened = _open_both(model, task, context)
-            return finetune_vectorized([encoder], opened, seeds=seeds, context=context, **shared_options)
-        if at_once > 1 and len(seeds) > 1:
-            _in_processes((model, task, torch.get_num_threads()), seeds, at_once, context, options)
-        # The runs of the processes are in the store by now, and are only opened here.
-        encoder, opened = _open_both(model, task, context)
+            return finetune_vectorized([encoder], task, seeds=seeds, context=context, **shared_options)
         return [
             finetune(
                 encoder,
-                opened,
+                task,
                 seed=seed,
                 context=context if len(seeds) == 1 else context.named(f"seed {seed}"),
                 **_at(options, seed),
@@ -173,44 +156,6 @@ def _at(options: Mapping[str, Any], seed: int) -> dict[str, Any]:
     """Give each seed its own folder for TensorBoard."""
     board = options.get("board")
     return {**options, "board": None if board is None else str(Path(board) / f"seed-{seed}")}
-
-
-def _open_both(model: Any, task: Any, context: Context) -> tuple[Any, Task]:
-    """Load an encoder and open a task, where they are given as mappings."""
-    encoder = open_model(model, context=context).encoder if isinstance(model, Mapping) else model
-    return encoder, open_task(task)
-
-
-def _in_processes(
-    references: tuple[Any, Any, int],
-    seeds: Sequence[int],
-    at_once: int,
-    context: Context,
-    options: Mapping[str, Any],
-) -> None:
-    """Train in processes that open model and task themselves, with this number of threads."""
-    from concurrent.futures import ProcessPoolExecutor, as_completed
-    from multiprocessing import get_context
-
-    # Spawned processes: a forked one would inherit a GPU that it cannot use.
-    with (
-        ProcessPoolExecutor(min(at_once, len(seeds)), mp_context=get_context("spawn")) as pool,
-        stopping_children(pool),
-    ):
-        running = [
-            pool.submit(in_child, _train, references, seed, replace(context, progress=None), dict(options))
-            for seed in seeds
-        ]
-        for done, finished in enumerate(as_completed(running), start=1):
-            finished.result()
-            context.report("seeds", done, len(seeds))
-
-
-def _train(references: tuple[Any, Any, int], seed: int, context: Context, options: dict[str, Any]) -> str:
-    model, task, threads = references
-    torch.set_num_threads(threads)
-    encoder, opened = _open_both(model, task, context)
-    return finetune(encoder, opened, seed=seed, context=context, **_at(options, seed)).address
 
 
 @checked

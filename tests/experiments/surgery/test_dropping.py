@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 import cats
+from microtome.context import Context
 from microtome.errors import InputError, UnknownNameError
 from microtome.experiments.surgery.drop_strategies import (
     STRATEGIES,
@@ -61,11 +62,11 @@ def test_a_block_that_does_nothing_is_found(model_type: str, encoder_of: Encoder
     from microtome.interventions.reinit import Reinit
 
     encoder = apply(encoder_of(model_type), Reinit(blocks=(2,), scheme="near_identity"))
-    found = read_layers(encoder, cats.cats_task(), measure="debiased_cka", store=tmp_path)
+    found = read_layers(encoder, cats.cats_task(), measure="debiased_cka", context=Context(store=tmp_path))
     assert found["contribution"].shape == (3,)
     assert found["contribution"].argmax() == 1
     assert found["similarity"].shape == (4, 4)
-    again = read_layers(encoder, cats.cats_task(), measure="debiased_cka", store=tmp_path)
+    again = read_layers(encoder, cats.cats_task(), measure="debiased_cka", context=Context(store=tmp_path))
     np.testing.assert_array_equal(again["similarity"], found["similarity"])
 
 
@@ -137,7 +138,6 @@ def test_the_plan(encoder_of: Encoders) -> None:
 def test_layers_are_read_once_and_not_for_a_plan(
     encoder_of: Encoders, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from microtome.context import Context
     from microtome.experiments.surgery import dropping as module
 
     calls: list[str] = []

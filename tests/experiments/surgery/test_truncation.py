@@ -22,7 +22,7 @@ from microtome.errors import InputError, UnknownNameError
 from microtome.experiments import layer_heads as headarms
 from microtome.experiments.surgery.claims import head_claims
 from microtome.experiments.surgery.truncation import truncate
-from microtome.experiments.truncation_curves import Said, gain_of
+from microtome.experiments.truncation_curves import HeadAnswers, gain_of
 from microtome.findings.claims.render import render
 from microtome.findings.results import Result, open_result
 from microtome.scores.table import find_score
@@ -277,15 +277,15 @@ def test_the_band_of_a_gain_does_not_trust_models_that_agree_by_luck(task: Any) 
     split, rng = task.split("validation"), np.random.default_rng(1)
     shares = np.array([[0.5, 0.3], [0.7, 0.32], [0.9, 0.31]])  # three models, two layers
 
-    def said(shares: np.ndarray) -> Said:
+    def said(shares: np.ndarray) -> HeadAnswers:
         arms = []
         for model in shares:
             answers = [
                 [item.target if rng.random() < share else 1 - item.target for item in split]
                 for share in model
             ]
-            arms.append(headarms.Arm(runs=("fit",), answers=[answers], failed=(), told={}))
-        return Said(name="TUNED", split=split, arms=tuple(arms), seeds=(1, 2, 3))
+            arms.append(headarms.Arm(runs=("fit",), answers=[answers], failed=(), details={}))
+        return HeadAnswers(name="TUNED", split=split, arms=tuple(arms), seeds=(1, 2, 3))
 
     one, other = said(shares), said(np.full((3, 2), 0.3))
     band = gain_of(one, other, task, 0.95)

@@ -153,11 +153,11 @@ def score_checkpoint(scoring: Scoring, checkpoint: Checkpoint, encoder: Any, con
     facts: dict[str, Any] = {"step": checkpoint.step}
     if scoring.linear_probes:
         train, notes = _train(scoring, model)
-        arm = converged_arm(Vectors(model, task, train, split, context=context))
+        arm = converged_arm(Vectors(source=model, task=task, train=train, split=split, context=context))
         probes = tuple(as_answers(split, [layer_answers]) for layer_answers in arm.answers[0])
         # By held-out training examples: the split that is scored chooses nothing.
-        layer = int(np.argmin(np.nanmin(np.array(arm.told["held_out_loss"], dtype=float), axis=1))) + 1
-        facts |= {"readouts": probes, "layer": layer, "converged": bool(np.all(arm.told["converged"]))}
+        layer = int(np.argmin(np.nanmin(np.array(arm.details["held_out_loss"], dtype=float), axis=1))) + 1
+        facts |= {"readouts": probes, "layer": layer, "converged": bool(np.all(arm.details["converged"]))}
         facts |= {"learned": train, "notes": notes, "by": "linear probe", "answers": probes[layer - 1]}
     if checkpoint.tuned:
         truncations = list(every_truncation(model.depth).values())

@@ -27,7 +27,7 @@ from ..citations import cited
 from ..inputs import task_notes
 from ..layer_heads import Arm, Vectors, converged_arm, fitting_size, readout_refusal, trained_arm
 from ..models import guess_line
-from ..truncation_curves import Said, curve_of
+from ..truncation_curves import HeadAnswers, curve_of
 from .claims import baseline_claims, reading_claims
 from .curves import AXIS, difference_facts, layer_differences
 from .inputs import RANDOM_BASELINE, ProbingInputs, open_encoders
@@ -110,7 +110,7 @@ def run(experiment: Probing, plan: Plan, context: Context) -> Result:
     started, inputs = time.monotonic(), plan.inputs
     task, names, judged = inputs.task, inputs.names, inputs.judged
     arms = {
-        key: Said(name=f"{key[0]} ({key[1]})", split=judged, arms=(arm,), seeds=(0,))
+        key: HeadAnswers(name=f"{key[0]} ({key[1]})", split=judged, arms=(arm,), seeds=(0,))
         for key, arm in _arms(experiment, inputs, context).items()
     }
     curves = {key: replace(curve_of(arm, task, context.level), axis=AXIS) for key, arm in arms.items()}
@@ -150,7 +150,7 @@ def run(experiment: Probing, plan: Plan, context: Context) -> Result:
                     name: reads_of(model.head, random=name == RANDOM_BASELINE)
                     for name, model in inputs.models.items()
                 },
-                "heads": {arm.name: dict(arm.arms[0].told) for arm in arms.values()},
+                "heads": {arm.name: dict(arm.arms[0].details) for arm in arms.values()},
             }
         ),
         provenance=MappingProxyType(
@@ -237,7 +237,8 @@ def _arms(experiment: Probing, inputs: TaskInputs, context: Context) -> dict[Key
 
     arms: dict[Key, Arm] = {}
     for name, model in inputs.models.items():
-        vectors = Vectors(model.opened, inputs.task, inputs.train, inputs.judged, context=context)
+        split: dict[str, Any] = {"train": inputs.train, "split": inputs.judged}
+        vectors = Vectors(source=model.opened, task=inputs.task, **split, context=context)
         if "published" in inputs.solvers:
 
             def initialize(seed: int, model: HeadModel = model) -> Any:
@@ -256,7 +257,7 @@ def _arms(experiment: Probing, inputs: TaskInputs, context: Context) -> dict[Key
 
 
 def _differences(
-    arms: Mapping[Key, Said], curves: Mapping[Key, Curve], first: str, task: Task, context: Context
+    arms: Mapping[Key, HeadAnswers], curves: Mapping[Key, Curve], first: str, task: Task, context: Context
 ) -> tuple[list[Curve], list[str]]:
     """Of the other models and the random baseline from the first, and of converged from published heads."""
     differences, notes = [], []
@@ -286,7 +287,7 @@ def _differences(
     return differences, notes
 
 
-def _probed(arm: Said, seeds: Sequence[int | str], task: Task) -> Probed:
+def _probed(arm: HeadAnswers, seeds: Sequence[int | str], task: Task) -> Probed:
     """Predictions of every layer, repeated for all seeds where heads are deterministic."""
     answers = arm.arms[0].answers
     answers = answers * len(seeds) if len(answers) == 1 else answers
@@ -300,10 +301,10 @@ def _probed(arm: Said, seeds: Sequence[int | str], task: Task) -> Probed:
     )
 
 
-def _rows(arms: Mapping[Key, Said], task: Task) -> list[dict[str, Any]]:
+def _rows(arms: Mapping[Key, HeadAnswers], task: Task) -> list[dict[str, Any]]:
     rows = []
     for (name, solver), arm in arms.items():
-        facts = arm.arms[0].told
+        facts = arm.arms[0].details
         for row in arm.rows(task):
             layer = row["layers_kept"]
             rows.append(
@@ -319,7 +320,7 @@ def _rows(arms: Mapping[Key, Said], task: Task) -> list[dict[str, Any]]:
     return rows
 
 
-def _warnings(arms: Mapping[Key, Said]) -> list[str]:
+def _warnings(arms: Mapping[Key, HeadAnswers]) -> list[str]:
     warnings = []
     for arm in arms.values():
         heads = arm.arms[0]
@@ -328,7 +329,7 @@ def _warnings(arms: Mapping[Key, Said]) -> list[str]:
             for layer, seed, why in heads.failed
         ]
         unconverged = [
-            str(place + 1) for place, done in enumerate(heads.told.get("converged", ())) if not done
+            str(place + 1) for place, done in enumerate(heads.details.get("converged", ())) if not done
         ]
         if unconverged:
             warnings.append(f"{arm.name} did not converge at layer {', '.join(unconverged)}.")

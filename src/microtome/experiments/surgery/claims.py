@@ -11,9 +11,11 @@ import numpy as np
 from ...findings.claims.claim import MARGIN, Claim, Quantity, verdict_of
 from ...findings.intervals import Unit
 from ...findings.results import Curve, SpanMap, X
-from ...inference.baselines import Standing
+from ...inference.answers import Answers
+from ...inference.baselines import Standing, against_baseline
 from ...inference.pairing import Comparison
 from ...scores.declare import Score
+from ...tasks.task import Task
 from ..curve_claims import above_lines, best_place, quantity_at
 from .costs import Costs, costs_of_curve, costs_of_spans, extent_claims, extreme_claims
 
@@ -26,10 +28,34 @@ def undefined_claim(experiment: str, score: Score, reason: str, subject: str = "
     return Claim(kind="undefined", verdict="inconclusive", score=score.name, subject=subject, facts=facts)
 
 
-def baseline_claim(standing: Standing, experiment: str, model: str, subject: str = "") -> Claim:
+def baseline_claim(standing: Standing, experiment: str, model: str, curve: str, subject: str = "") -> Claim:
     """The claim that nothing is concluded from a model that does not beat the majority baseline."""
-    facts = {"experiment": experiment, "model": model, **standing.plain()}
+    facts = {"experiment": experiment, "model": model, "curve": curve, **standing.plain()}
     return Claim(kind="baseline", verdict="inconclusive", score=standing.score, subject=subject, facts=facts)
+
+
+def below_baseline(task: Task, answers: Answers | None, baseline: float, *, level: float) -> Standing | None:
+    """
+    Test whether a model fails to beat the majority baseline.
+
+    Parameters
+    ----------
+    task : Task
+    answers : Answers or None
+        Predictions of the model without an intervention; None where all runs diverged.
+    baseline : float
+        Score of the baseline on the same examples; NaN where there is none.
+    level : float
+
+    Returns
+    -------
+    Standing or None
+        None where it beats the baseline, and where one of them is missing.
+    """
+    if answers is None:
+        return None
+    standing = against_baseline(task.main, answers, baseline, task.labels, level=level)
+    return None if standing is None or standing.beats else standing
 
 
 def cut_claim(curve: Curve, score: Score, by_seed: np.ndarray | None = None) -> Claim:

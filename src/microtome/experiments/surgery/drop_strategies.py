@@ -8,12 +8,12 @@ from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from ...comparison.similarity import similarity_matrix
-from ...context import Progress
+from ...context import Context
 from ...encoders.cutting import refusal
 from ...errors import InputError
 from ...findings.results import plain
@@ -23,10 +23,7 @@ from ...tasks.items import Split
 from ...tasks.subset import subset
 from ...tasks.task import Task
 
-if TYPE_CHECKING:
-    import os
-
-ROWS = 1_000  # examples of the training split that layers are read on
+ROWS, LONGEST = 1_000, 128  # examples of the training split that layers are read on, and their tokens
 KIND, FILE = "contribution", "contribution.json"
 _TRIES, _TOGETHER = 1_000, 32
 
@@ -34,14 +31,13 @@ Blocks = tuple[int, ...]
 Scores = Mapping[str, np.ndarray]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class Strategy:
     """
     A rule that chooses blocks.
 
     Parameters
     ----------
-    name : str
     summary : str
         One sentence.
     choose : callable
@@ -50,7 +46,6 @@ class Strategy:
         Whether the encoder must be run on examples first.
     """
 
-    name: str
     summary: str
     choose: Callable[[int, int, Scores], Blocks | None]
     reads: bool = False
@@ -64,17 +59,14 @@ def _bottom(depth: int, count: int, _: Scores) -> Blocks:
     return tuple(range(1, count + 1))
 
 
-def _every_second(depth: int, count: int, start: int) -> Blocks | None:
-    blocks = tuple(range(start, 0, -2))[:count]
-    return tuple(sorted(blocks)) if len(blocks) == count else None
+def _every_second(skipped: int) -> Callable[[int, int, Scores], Blocks | None]:
+    """Every second block, down from the one below the last so many."""
 
+    def choose(depth: int, count: int, _: Scores) -> Blocks | None:
+        blocks = tuple(range(depth - skipped, 0, -2))[:count]
+        return tuple(sorted(blocks)) if len(blocks) == count else None
 
-def _alternate(depth: int, count: int, _: Scores) -> Blocks | None:
-    return _every_second(depth, count, depth)
-
-
-def _alternate_even(depth: int, count: int, _: Scores) -> Blocks | None:
-    return _every_second(depth, count, depth - 1)
+    return choose
 
 
 def _symmetric(depth: int, count: int, _: Scores) -> Blocks:
@@ -96,44 +88,23 @@ def _similarity(depth: int, count: int, scores: Scores) -> Blocks | None:
     return tuple(range(first + 1, first + count + 1))
 
 
-_ALL = (
-    Strategy(name="top", summary="The last blocks.", choose=_top),
-    Strategy(name="bottom", summary="The first blocks.", choose=_bottom),
-    Strategy(name="alternate", summary="Every second block, from the last one down.", choose=_alternate),
-    Strategy(
-        name="alternate_even",
-        summary="Every second block, from the last but one down.",
-        choose=_alternate_even,
-    ),
-    Strategy(
-        name="symmetric", summary="The middle blocks, with as many left at either end.", choose=_symmetric
-    ),
-    Strategy(
-        name="contribution",
-        summary="The blocks whose output has the highest cosine with their input.",
-        choose=_contribution,
-        reads=True,
-    ),
-    Strategy(
-        name="similarity",
-        summary="The span whose ends are the most similar layers.",
-        choose=_similarity,
-        reads=True,
-    ),
+STRATEGIES: Mapping[str, Strategy] = MappingProxyType(
+    {
+        "top": Strategy("The last blocks.", _top),
+        "bottom": Strategy("The first blocks.", _bottom),
+        "alternate": Strategy("Every second block, from the last one down.", _every_second(0)),
+        "alternate_even": Strategy("Every second block, from the last but one down.", _every_second(1)),
+        "symmetric": Strategy("The middle blocks, with as many left at either end.", _symmetric),
+        "contribution": Strategy(
+            "The blocks whose output has the highest cosine with their input.", _contribution, reads=True
+        ),
+        "similarity": Strategy("The span whose ends are the most similar layers.", _similarity, reads=True),
+    }
 )
-STRATEGIES: Mapping[str, Strategy] = MappingProxyType({strategy.name: strategy for strategy in _ALL})
 RANDOM = "random"
 
 
-def read_layers(
-    encoder: Any,
-    task: Task,
-    *,
-    measure: str,
-    longest: int = 128,
-    store: str | os.PathLike[str] | None = None,
-    progress: Progress | None = None,
-) -> dict[str, np.ndarray]:
+def read_layers(encoder: Any, task: Task, *, measure: str, context: Context) -> dict[str, np.ndarray]:
     """
     Measure the effect of each block on the token that represents a training example.
 
@@ -143,11 +114,8 @@ def read_layers(
     task : Task
     measure : str
         A name of `MEASURES`.
-    longest : int
-        Maximum number of tokens per example.
-    store : path, optional
-        Folder of the store, where the measurements are kept.
-    progress : callable, optional
+    context : Context
+        Its store keeps the measurements.
 
     Returns
     -------
@@ -163,13 +131,13 @@ def read_layers(
         "blocks": encoder.depth,
         "kind": task.kind,
         "examples": sample.digest,
-        "longest": longest,
+        "longest": LONGEST,
         "measure": measure,
     }
-    with Shelf(store).work(kind=KIND, specification=specification) as work:
+    with Shelf(context.store).work(kind=KIND, specification=specification) as work:
         entry = work.entry
         if entry is None:
-            layers = _states(encoder, sample, task, longest, progress)
+            layers = _states(encoder, sample, task, context)
             cosines = [_cosine(below, above) for below, above in pairwise(layers)]
             values = next(iter(similarity_matrix(layers, measures=[measure]).values())).values
             scores = plain({"contribution": cosines, "similarity": np.asarray(values)})
@@ -179,21 +147,18 @@ def read_layers(
     return {name: np.array(value, dtype=np.float64) for name, value in stored.items()}
 
 
-def _states(
-    encoder: Any, sample: Split, task: Task, longest: int, progress: Progress | None
-) -> list[np.ndarray]:
+def _states(encoder: Any, sample: Split, task: Task, context: Context) -> list[np.ndarray]:
     """States of the token that represents an example, or each of its choices, in every layer."""
     from ...training.inputs import encode
 
-    features = encode(sample.items, task, encoder.tokenizer, longest=longest)
+    features = encode(sample.items, task, encoder.tokenizer, longest=LONGEST)
     rows = [tokens for feature in features for tokens in feature.tokens]
     order = sorted(range(len(rows)), key=lambda place: len(rows[place]))
     layers: list[np.ndarray] = [
         np.empty((len(rows), width), dtype=np.float32) for width in encoder.widths[: encoder.depth + 1]
     ]
-    done = 0
-    while done < len(order):
-        places = order[done : done + _TOGETHER]
+    for start in range(0, len(order), _TOGETHER):
+        places = order[start : start + _TOGETHER]
         last = [len(rows[place]) - 1 if encoder.family.reads == "last" else 0 for place in places]
 
         def visit(layer: int, states: Any, places: list[int] = places, last: list[int] = last) -> None:
@@ -202,9 +167,8 @@ def _states(
                 layers[layer][places] = picked.detach().float().cpu().numpy()
 
         encoder.run([rows[place] for place in places], visit)
-        done += len(places)
-        if progress is not None:
-            progress("layers", done, len(order))
+        if context.progress is not None:
+            context.progress("layers", start + len(places), len(order))
     return layers
 
 

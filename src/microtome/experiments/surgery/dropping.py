@@ -23,7 +23,7 @@ from ...training.opening import open_model
 from ...training.recipe import Recipe
 from ..base import Pieces, Plan, as_function, option
 from ..grid import RECIPE_HELP, Grid, GridInputs, GridRuns
-from ..run_curves import curves_of, gather_points, rows_of
+from ..run_curves import curves_of, gather_points
 from ..runs import Done, Run
 from .costs import extent_claims
 from .drop_strategies import RANDOM, STRATEGIES, Blocks, Scores, chosen_blocks, random_blocks, read_layers
@@ -180,7 +180,7 @@ class Dropping(Grid):
             if "none" in self.then:
                 runs = [run for run in runs if not _is_full(run)]
                 for seed in self.seeds:
-                    alone = replace(self, then=("none",), seeds=(seed,), at_once=1)
+                    alone = replace(self, then=("none",), seeds=(seed,))
                     pieces[f"{task.name}: cut seed {seed}"] = partial(alone.train, inputs, place, context)
             pieces |= self.run_pieces(inputs, place, runs, context)
         return pieces
@@ -200,9 +200,7 @@ class Dropping(Grid):
         """What strategies read of the layers, if any does."""
         if not any(name != RANDOM and STRATEGIES[name].reads for name in self.strategies):
             return {}
-        return read_layers(
-            encoder, task, measure=self.measure, store=context.store, progress=context.progress
-        )
+        return read_layers(encoder, task, measure=self.measure, context=context)
 
     def _cut(
         self, tuned: Sequence[Done], choices: Sequence[Choice], task: Task, context: Context
@@ -259,7 +257,7 @@ class Dropping(Grid):
             claims,
             how=self._methods(runs.encoder, choices),
             references=("sajjad2023",),
-            rows=self._rows(runs, choices),
+            columns=_blocks_of,
             more={"choices": [asdict(choice) for choice in choices]},
         )
         return replace(result, warnings=(*warnings, *result.warnings))
@@ -286,17 +284,6 @@ class Dropping(Grid):
 
     def _arm(self, strategy: str, then: str) -> str:
         return strategy if len(self.then) == 1 else f"{strategy}, {THEN[then]}"
-
-    def _rows(self, runs: GridRuns, choices: Sequence[Choice]) -> list[dict[str, Any]]:
-        blocks: dict[Any, str] = {
-            (self._arm(choice.strategy, then), choice.count, choice.draw): " ".join(map(str, choice.blocks))
-            for choice in choices
-            for then in self.then
-        }
-        return [
-            {**row, "blocks": blocks.get((row["arm"], row["x"], row["draw"]), "")}
-            for row in rows_of(runs.done, task=runs.task.name)
-        ]
 
     def _random_claims(self, runs: GridRuns, then: str) -> list[Claim]:
         """Claim how each strategy compares with random choices of as many blocks."""
@@ -356,6 +343,11 @@ drop = as_function(Dropping, "drop")
 def _is_full(run: Run) -> bool:
     """Whether all weights of all blocks are fine-tuned."""
     return not run.interventions and "method" not in run.options
+
+
+def _blocks_of(run: Run) -> dict[str, Any]:
+    """The dropped blocks of a run, as a column of the long table."""
+    return {"blocks": " ".join(str(block) for move in run.interventions for block in move.blocks)}
 
 
 def _note(then: str) -> str:

@@ -13,10 +13,10 @@ from ...errors import InputError, must
 from ...findings.words import counted
 from ...tasks.items import Split
 from ...tasks.task import Task
-from ...training.checking import check_seeds
 from ...training.multi_seed import finetune_seeds
 from ...training.opening import Model, open_model, open_models, open_task
 from ...training.recipe import Recipe, find_recipe
+from ...training.request import check_seeds
 from ..base import Experiment, Pieces, Plan, option
 from ..grid import TrainingOptions
 from ..inputs import TASK_HELP, LoadingOptions, TaskOptions, task_notes
@@ -129,7 +129,7 @@ class FineTunedExperiment(TrainingOptions, TaskOptions, LoadingOptions, Experime
         inputs, prepared = plan.inputs
         models, pieces = sound(inputs.models)[0], {}
         for place, seed in enumerate(self.seeds or range(len(models))):
-            alone = self if self.seeds is None else replace(self, seeds=(seed,), at_once=1)
+            alone = self if self.seeds is None else replace(self, seeds=(seed,))
             narrow = replace(inputs, models=models[place : place + 1])
             name = f"seed {seed}" if self.seeds else f"model {seed + 1}"
             alone_plan = replace(plan, inputs=(narrow, self.prepared_alone(prepared, place)))
@@ -144,15 +144,8 @@ class FineTunedExperiment(TrainingOptions, TaskOptions, LoadingOptions, Experime
         """The models of the plan; those to be fine-tuned first are, or come from the store."""
         if self.seeds is None:
             return inputs.models
-        apart = self.at_once > 1
-        model, task = several(self.tuned)[0], self.task_reference(self.task)
         tuned = finetune_seeds(
-            self.reference(model) if apart else inputs.encoder,
-            task if apart else inputs.task,
-            self.seeds,
-            at_once=self.at_once,
-            context=context,
-            **self._training(context),
+            inputs.encoder, inputs.task, self.seeds, context=context, **self._training(context)
         )
         return open_models(tuned, inputs.task, context=context)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from ...errors import InputError, must
@@ -14,7 +15,7 @@ from ...scores.table import find_score
 from ...training.recipe import Recipe
 from ..base import as_function, option
 from ..grid import RECIPE_HELP, Grid, GridRuns
-from ..run_curves import compare_points, curves_of, gather_points, rows_of
+from ..run_curves import compare_points, curves_of, gather_points
 from ..runs import Run
 from .claims import comparison_claims
 from .costs import extent_claims
@@ -122,13 +123,13 @@ class Freezing(Grid):
             [*claims, *_saving_claims(cost, depth)],
             how=_methods(runs.encoder, self.embeddings, self.cached),
             references=("wu2020", "merchant2020"),
-            rows=_with_cost(rows_of(runs.done, task=task.name), cost),
+            columns=partial(_ratios, cost),
             more={"cost": cost, "embeddings": self.embeddings, "cached": self.cached},
         )
 
     def _costs(self, runs: GridRuns) -> list[dict[str, Any]]:
         """Time and memory of an update for every number of frozen blocks, without the cache."""
-        points = {f"{run.arm} {run.x}": run for run in (done.run for done in runs.done) if run.x}
+        points = {f"{done.run.arm} {done.run.x}": done.run for done in runs.done if done.run.x}
         cases = {"none": None, **{case: run.interventions[0] for case, run in points.items()}}
         records = freezing_costs(
             runs.encoder,
@@ -140,25 +141,22 @@ class Freezing(Grid):
             train_size=self.train_size,
             **runs.settings,
         )
-        nothing = Run(arm="", x=0, seed=0)
-        run_of = {record["case"]: points.get(record["case"], nothing) for record in records}
+        points["none"] = Run(arm="", x=0, seed=0)
+        cases_of = [points[record["case"]] for record in records]
         return [
-            {**record, "part": run_of[record["case"]].arm, "blocks": run_of[record["case"]].x}
-            for record in records
+            {**record, "part": run.arm, "blocks": run.x}
+            for record, run in zip(records, cases_of, strict=True)
         ]
 
 
 freeze = as_function(Freezing, "freeze")
 
 
-def _with_cost(rows: Sequence[Mapping[str, Any]], cost: Sequence[Mapping[str, Any]]) -> tuple[Any, ...]:
-    names = ("backward_ratio", "update_ratio", "memory_ratio")
-    cases = {record["case"]: record for record in cost}
-    extended = []
-    for row in rows:
-        case = cases.get("none" if row["x"] == 0 else f"{row['arm']} {row['x']}", {})
-        extended.append({**row, **{name: case.get(name) for name in names}})
-    return tuple(extended)
+def _ratios(cost: Sequence[Mapping[str, Any]], run: Run) -> dict[str, Any]:
+    """What a run saves, as columns of the long table."""
+    part = run.arm if run.x else ""
+    record = next((r for r in cost if (r["part"], r["blocks"]) == (part, run.x)), {})
+    return {name: record.get(name) for name in ("backward_ratio", "update_ratio", "memory_ratio")}
 
 
 def _methods(encoder: Any, embeddings: bool, cached: bool) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from itertools import combinations
 from typing import Any
 
@@ -19,11 +20,10 @@ from ...inference.estimate import quantile
 from ...interventions.permute import Permute
 from ...interventions.reinit import Reinit
 from ...reading import read_numbers
-from ...tasks.task import Task
 from ...training.recipe import Recipe
 from ..base import as_function, option
 from ..grid import RECIPE_HELP, Grid, GridRuns
-from ..run_curves import counts, curves_of, gather_points, rows_of
+from ..run_curves import counts, curves_of, gather_points
 from ..runs import Done, Run
 from .costs import Costs, extreme_claims
 from .random_choice import welch_reach
@@ -98,21 +98,16 @@ class Permutation(Grid):
 
     def _orders(self, original: Order) -> list[tuple[str, int, Order]]:
         """Kind, number and blocks of every order, the original one first."""
-        depth = len(original)
-        orders: list[tuple[str, int, Order]] = [(FULL, 0, original)]
-        if "random" in self.kinds:
-            orders += [("random", int(seed), Permute(seed=seed).order_of(depth)) for seed in self.order_seeds]
-        if "swap" in self.kinds:
-            orders += [
-                ("swap", i, (*original[: i - 1], i + 1, i, *original[i + 1 :])) for i in range(1, depth)
-            ]
-        if "reverse" in self.kinds:
-            orders.append(("reverse", 1, original[::-1]))
-        if "move" in self.kinds:
-            orders += [("move", i, (*original[: i - 1], *original[i:], i)) for i in range(1, depth)]
-        for place, order in enumerate(self.orders, start=1):
-            orders.append((GIVEN, place, tuple(int(block) for block in order)))
-        return orders
+        depth, inner = len(original), range(1, len(original))
+        orders: dict[str, list[tuple[int, Order]]] = {
+            "random": [(int(seed), Permute(seed=seed).order_of(depth)) for seed in self.order_seeds],
+            "swap": [(i, (*original[: i - 1], i + 1, i, *original[i + 1 :])) for i in inner],
+            "reverse": [(1, original[::-1])],
+            "move": [(i, (*original[: i - 1], *original[i:], i)) for i in inner],
+        }
+        named = {FULL: [(0, original)], **{kind: orders[kind] for kind in KINDS if kind in self.kinds}}
+        named[GIVEN] = [(place, tuple(map(int, order))) for place, order in enumerate(self.orders, start=1)]
+        return [(kind, x, order) for kind, of_kind in named.items() for x, order in of_kind]
 
     def summarize(self, runs: GridRuns) -> Result:
         """Curves of scores and costs for each kind of order."""
@@ -145,7 +140,7 @@ class Permutation(Grid):
             claims,
             how=_methods(runs.encoder),
             references=("tamkin2020",),
-            rows=_rows(done, task, runs.encoder.depth),
+            columns=partial(_order_of, runs.encoder.depth),
             lines=lines,
         )
 
@@ -184,14 +179,11 @@ def _methods(encoder: Any) -> str:
     )
 
 
-def _rows(outcomes: Sequence[Done], task: Task, depth: int) -> list[dict[str, Any]]:
-    rows = []
-    for outcome, row in zip(outcomes, rows_of(outcomes, task=task.name), strict=True):
-        moves = [move for move in outcome.run.interventions if isinstance(move, Permute)]
-        order = moves[0].order_of(depth) if moves else tuple(range(1, depth + 1))
-        inversions = sum(a > b for a, b in combinations(order, 2))
-        rows.append({**row, "order": " ".join(map(str, order)), "inversions": inversions})
-    return rows
+def _order_of(depth: int, run: Run) -> dict[str, Any]:
+    """The order of the blocks of a run, as columns of the long table."""
+    orders = [move.order_of(depth) for move in run.interventions if isinstance(move, Permute)]
+    order = orders[0] if orders else tuple(range(1, depth + 1))
+    return {"order": " ".join(map(str, order)), "inversions": sum(a > b for a, b in combinations(order, 2))}
 
 
 def _order_claims(kind: str, costs: Costs, full_scores: np.ndarray, depth: int) -> list[Claim]:
@@ -285,9 +277,9 @@ def _join(results: Sequence[Result], correlations: list[dict[str, Any]]) -> Resu
     first = results[0]
     failed = {result.task for result in results if WEAK in result.more}
     weak = {
-        f"{result.task}: {name}": standing
+        f"{result.task}: {name}": scores
         for result in results
-        for name, standing in result.more.get(WEAK, {}).items()
+        for name, scores in result.more.get(WEAK, {}).items()
     }
     claims = [replace(claim, task=result.task) for result in results for claim in result.claims]
     for record in correlations:

@@ -4,27 +4,29 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Any
 
-from ...encoders.versions import provenance
+import numpy as np
+
+from ...context import Context
+from ...encoders.versions import provenance as full_provenance
 from ...findings.claims.claim import Claim
 from ...findings.claims.general import few_seeds
-from ...findings.results import Curve, Result
+from ...findings.results import WEAK, Curve, Result
 from ...inference.answers import Answers
-from ...inference.baselines import Standing
 from ...scores.table import find_score
 from ...tasks.items import Split
 from ...tasks.task import Task
 from ...version import VERSION
-from ..baselines import baseline_of, below_baseline, plain_weak
 from ..citations import cited
 from ..grid import GridRuns
 from ..models import GUESS
 from ..run_curves import failures, rows_of
-from .claims import baseline_claim, undefined_claim
+from ..runs import Run
+from .claims import baseline_claim, below_baseline, undefined_claim
 from .costs import Costs, costs_of_curve
 
 
@@ -41,14 +43,16 @@ class ArmSummary:
         None where nothing can be concluded.
     claims : list of Claim
         Why not.
-    weak : mapping of str to Standing
-        By the curve of differences, a reference that does not beat the majority baseline.
     """
 
     curves: list[Curve]
     costs: Costs | None = None
     claims: list[Claim] = field(default_factory=list)
-    weak: Mapping[str, Standing] = field(default_factory=dict)
+
+    @property
+    def weak(self) -> bool:
+        """Whether the reference does not beat the majority baseline."""
+        return any(claim.kind == "baseline" for claim in self.claims)
 
 
 def summarize_arm(
@@ -83,11 +87,17 @@ def summarize_arm(
     task, score = runs.task, find_score(runs.task.main)
     if len(curves) == 1:
         return ArmSummary(curves=curves, claims=[undefined_claim(experiment, score, "diverged", subject)])
-    standing = below_baseline(task, reference, baseline_of(runs.done), level=runs.context.level)
+    standing = below_baseline(task, reference, majority_score(runs), level=runs.context.level)
     if standing is None:
         return ArmSummary(curves=curves, costs=costs_of_curve(curves[1], score, "all points"))
-    claims = [baseline_claim(standing, experiment, model, subject)]
-    return ArmSummary(curves=curves, claims=claims, weak={curves[1].name: standing})
+    claims = [baseline_claim(standing, experiment, model, curves[1].name, subject)]
+    return ArmSummary(curves=curves, claims=claims)
+
+
+def majority_score(runs: GridRuns) -> float:
+    """The score of the majority baseline; NaN where it is undefined."""
+    scores = [outcome.baseline for outcome in runs.done if math.isfinite(outcome.baseline)]
+    return float(np.mean(scores)) if scores else math.nan
 
 
 def task_result(
@@ -95,9 +105,11 @@ def task_result(
     task: Task,
     split: Split,
     *,
+    context: Context,
+    started: float,
     claims: Sequence[Claim],
     references: Sequence[str],
-    weak: Mapping[str, Standing],
+    provenance: Mapping[str, Any],
     more: Mapping[str, Any],
     **fields: Any,
 ) -> Result:
@@ -110,11 +122,14 @@ def task_result(
     task : Task
     split : Split
         The examples that are scored.
+    context : Context
+    started : float
+        By `time.monotonic`.
     claims : sequence of Claim
     references : sequence of str
         Keys of citations.
-    weak : mapping of str to Standing
-        By curve or span map, reference models that do not beat the majority baseline.
+    provenance : mapping
+        Beside that of the task, the time and the command.
     more : mapping
     **fields
         Further fields of the result.
@@ -124,7 +139,17 @@ def task_result(
     Result
     """
     score = find_score(task.main)
-    fields["provenance"] = MappingProxyType(provenance(fields["provenance"]))
+    weak = {
+        claim.facts["curve"]: {name: claim.facts[name] for name in ("value", "baseline", "ahead")}
+        for claim in claims
+        if claim.kind == "baseline"
+    }
+    run = {
+        "task": task.digest(split.name),
+        "task_source": task.source,
+        "seconds": round(time.monotonic() - started, 3),
+        "command": context.command,
+    }
     return Result(
         experiment=experiment,
         task=task.name,
@@ -134,7 +159,8 @@ def task_result(
         higher_is_better=score.higher_is_better,
         claims=(*claims, *few_seeds(claims)),
         references=cited(*references),
-        more=MappingProxyType({**more, **plain_weak(weak)}),
+        provenance=MappingProxyType(full_provenance({**provenance, **run})),
+        more=MappingProxyType({**more, **({WEAK: weak} if weak else {})}),
         **fields,
     )
 
@@ -147,7 +173,7 @@ def grid_result(
     *,
     how: str,
     references: Sequence[str],
-    rows: Sequence[Mapping[str, Any]] | None = None,
+    columns: Callable[[Run], Mapping[str, Any]] | None = None,
     lines: Mapping[str, float] | None = None,
     more: Mapping[str, Any] | None = None,
 ) -> Result:
@@ -165,8 +191,8 @@ def grid_result(
         Sentences on what was done to the encoder, for the methods.
     references : sequence of str
         Keys of citations.
-    rows : sequence of mapping, optional
-        The long table; one record per run when absent.
+    columns : callable, optional
+        Further columns of a run in the long table.
     lines : mapping of str to float, optional
         Horizontal lines beside that of the majority baseline.
     more : mapping, optional
@@ -175,21 +201,22 @@ def grid_result(
     -------
     Result
     """
-    task, done, baseline = runs.task, runs.done, baseline_of(runs.done)
+    task, done, baseline = runs.task, runs.done, majority_score(runs)
     majority = {GUESS: baseline} if math.isfinite(baseline) else {}
     return task_result(
         experiment,
         task,
         task.split(task.validation),
+        context=runs.context,
+        started=runs.started,
         model=runs.encoder.name,
         curves=tuple(curve for arm in arms for curve in arm.curves),
         claims=[*(claim for arm in arms for claim in arm.claims), *claims],
         lines=MappingProxyType({**majority, **(lines or {})}),
-        rows=tuple(rows_of(done, task=task.name) if rows is None else rows),
+        rows=rows_of(done, task.name, columns),
         methods=f"{how} {describe_training(runs)}",
         references=references,
         warnings=failures(done),
-        weak={name: standing for arm in arms for name, standing in arm.weak.items()},
         more=more or {},
         provenance=_provenance(runs),
     )
@@ -199,21 +226,17 @@ def _provenance(runs: GridRuns) -> dict[str, Any]:
     """All that is needed to reproduce a result."""
     import torch
 
-    task, context = runs.task, runs.context
+    context = runs.context
     spent = {run.address: run.course["seconds"] for run in runs.done}
     return {
         "model": runs.encoder.digest,
-        "task": task.digest(task.validation),
-        "task_source": task.source,
         "recipe": {"name": runs.recipe.name, **runs.recipe.specification()},
         "seeds": sorted({run.run.seed for run in runs.done}),
         "runs": len(spent),
         "trained_seconds": round(sum(spent.values()), 3),
-        "seconds": round(time.monotonic() - runs.started, 3),
         "device": context.device,
         "precision": runs.settings["dtype"],
         "threads": context.threads or torch.get_num_threads(),
-        "command": context.command,
     }
 
 

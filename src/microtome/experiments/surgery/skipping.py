@@ -24,9 +24,8 @@ from ...training.cuts import every_span
 from ...training.opening import Model
 from ...version import VERSION
 from ..base import Plan, as_function
-from ..baselines import below_baseline
 from ..models import GUESS, guess_line, named_seeds, sound
-from .claims import baseline_claim, span_claims
+from .claims import baseline_claim, below_baseline, span_claims
 from .fine_tuned import FineTunedExperiment
 from .result import task_result
 
@@ -87,11 +86,13 @@ class Skipping(FineTunedExperiment):
         if standing is None:
             claims = span_claims(costs, score, by_seed)
         else:
-            claims = [baseline_claim(standing, self.name, "the whole model")]
+            claims = [baseline_claim(standing, self.name, "the whole model", MEAN)]
         return task_result(
             self.name,
             task,
             scored,
+            context=context,
+            started=started,
             model=models[0].name,
             spans=(costs, *by_seed) if len(models) > 1 else (costs,),
             lines=MappingProxyType({"whole model": costs.full, **lines}),
@@ -100,17 +101,12 @@ class Skipping(FineTunedExperiment):
             methods=_methods(models, task, scored, score, depth, level),
             references=("phang2021",),
             warnings=(*failures, *scored.notes),
-            weak={} if standing is None else {MEAN: standing},
             more={"depth": depth},
             provenance={
                 "models": [model.digest for model in models],
                 "seeds": list(seeds),
-                "task": task.digest(scored.name),
-                "task_source": task.source,
                 "device": models[0].device,
                 "longest": models[0].longest,
-                "seconds": round(time.monotonic() - started, 3),
-                "command": context.command,
             },
         )
 

@@ -18,15 +18,16 @@ from ...training.cut_store import cut_answers
 from ...training.cuts import every_truncation
 from ...training.opening import open_model
 from ..base import Plan, as_function
-from ..baselines import below_baseline
 from ..layer_heads import Arm, Vectors, converged_arm, fresh_model, trained_arm
 from ..models import GUESS, guess_line, named_seeds
-from ..truncation_curves import Said, by_seed, costs_of, curve_of, cut_costs, gain_of, model_answers
-from .claims import baseline_claim, cut_claim, head_claims
+from ..truncation_curves import HeadAnswers, by_seed, curve_of, cut_costs, gain_of
+from .claims import baseline_claim, below_baseline, cut_claim, head_claims
 from .fine_tuned import check_base
 from .result import task_result
 from .truncation_methods import methods
 from .truncation_plan import NAMES, PreparedTruncation, TruncationOptions, prepare
+
+COST_FIELDS = ("x", "values", "low", "high", "band_low", "band_high")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -110,9 +111,9 @@ def _score_arms(prepared: PreparedTruncation, task: Task, context: Context) -> d
     arms: dict[str, list[Arm]] = {"untuned": []}
     for model in models:
         predictions = cut_answers(model, task, prepared.judged, cuts, context=context)
-        arms["untuned"].append(Arm(runs=("tuned",), answers=[predictions], failed=(), told={}))
+        arms["untuned"].append(Arm(runs=("tuned",), answers=[predictions], failed=(), details={}))
     for model, train in zip(models, prepared.trains, strict=False):
-        vectors = Vectors(model, task, train, prepared.judged, context=context)
+        vectors = Vectors(source=model, task=task, train=train, split=prepared.judged, context=context)
         if "tuned" in prepared.arms:
             arms.setdefault("tuned", []).append(trained_arm(vectors, recipe, **heads))
         if "converged" in prepared.arms:
@@ -137,7 +138,7 @@ def _result(
     models, scored, level = prepared.models, prepared.judged, context.level
     first, depth, seeds = models[0], models[0].depth, named_seeds(models)
     gathered = {
-        name: Said(
+        name: HeadAnswers(
             name=NAMES[name],
             split=scored,
             arms=tuple(entries),
@@ -151,16 +152,18 @@ def _result(
     score, scores = find_score(task.main), by_seed(gathered, task)
     costs, lines = cut_costs(gathered["untuned"], task, level), guess_line(task, scored)
     standing = below_baseline(
-        task, model_answers(gathered["untuned"], 0, depth - 1), lines.get(GUESS, math.nan), level=level
+        task, gathered["untuned"].at(depth - 1), lines.get(GUESS, math.nan), level=level
     )
     if standing is None:
         claims = [cut_claim(costs, score, scores["untuned"]), *head_claims(curves, score, scores, lines)]
     else:
-        claims = [baseline_claim(standing, Truncation.name, "the whole model")]
+        claims = [baseline_claim(standing, Truncation.name, "the whole model", NAMES["untuned"])]
     return task_result(
         Truncation.name,
         task,
         scored,
+        context=context,
+        started=started,
         model=first.name,
         curves=tuple(curves[name] for name in (*NAMES, "gain") if name in curves),
         lines=MappingProxyType(lines),
@@ -169,25 +172,23 @@ def _result(
         methods=methods(prepared, task, curves, level),
         references=("phang2021",),
         warnings=(*prepared.notes, *_warnings(gathered)),
-        weak={} if standing is None else {NAMES["untuned"]: standing},
         more={
             "depth": depth,
-            "cost": {"each": scores["untuned"] - scores["untuned"][:, -1:], **costs_of(costs)},
+            "cost": {
+                "each": scores["untuned"] - scores["untuned"][:, -1:],
+                **{name: getattr(costs, name) for name in COST_FIELDS},
+            },
             **({"gain": {"each": scores["gain"]}} if "gain" in scores else {}),
-            "heads": {NAMES[n]: [dict(arm.told) for arm in arms[n]] for n in arms if n != "untuned"},
+            "heads": {NAMES[n]: [dict(arm.details) for arm in arms[n]] for n in arms if n != "untuned"},
         },
         provenance={
             "models": [model.digest for model in models],
             "seeds": list(seeds),
             "head_seeds": list(prepared.head_seeds),
-            "task": task.digest(scored.name),
-            "task_source": task.source,
             "train": [{"examples": len(t), "digest": t.digest} for t in prepared.trains],
             "recipe": {"name": prepared.recipe.name, **prepared.recipe.specification()},
             "device": first.device,
             "precision": first.precision,
-            "seconds": round(time.monotonic() - started, 3),
-            "command": context.command,
         },
     )
 
@@ -202,11 +203,11 @@ def _base_vectors(prepared: PreparedTruncation, task: Task, context: Context) ->
     def make() -> Any:
         return fresh_model(encoder, task, model.task_model, prepared.head_seeds[0])
 
-    train = prepared.trains[0]
-    return Vectors(before, task, train, prepared.judged, make=make, context=context)
+    splits: dict[str, Any] = {"train": prepared.trains[0], "split": prepared.judged}
+    return Vectors(source=before, task=task, **splits, make=make, context=context)
 
 
-def _warnings(gathered: Mapping[str, Said]) -> list[str]:
+def _warnings(gathered: Mapping[str, HeadAnswers]) -> list[str]:
     warnings = []
     for curve in gathered.values():
         for arm in curve.arms:
@@ -214,7 +215,7 @@ def _warnings(gathered: Mapping[str, Said]) -> list[str]:
                 f"{curve.name}, layer {x}, head seed {run} was left out: {reason}."
                 for x, run, reason in arm.failed
             ]
-            layers = [str(x + 1) for x, done in enumerate(arm.told.get("converged", ())) if not done]
+            layers = [str(x + 1) for x, done in enumerate(arm.details.get("converged", ())) if not done]
             if layers:
                 warnings.append(f"{curve.name} did not converge at layer {', '.join(layers)}.")
     return list(dict.fromkeys(warnings))

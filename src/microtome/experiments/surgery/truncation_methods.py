@@ -17,13 +17,13 @@ from ..models import named_seeds
 from .truncation_plan import PreparedTruncation
 
 
-def methods(asked: PreparedTruncation, task: Task, curves: Mapping[str, Curve], level: float) -> str:
+def methods(prepared: PreparedTruncation, task: Task, curves: Mapping[str, Curve], level: float) -> str:
     """
-    Say how the heads were trained and what was scored.
+    Write how the heads were trained and what was scored.
 
     Parameters
     ----------
-    asked : PreparedTruncation
+    prepared : PreparedTruncation
     task : Task
     curves : mapping of str to Curve
         By the name of the arm.
@@ -33,20 +33,20 @@ def methods(asked: PreparedTruncation, task: Task, curves: Mapping[str, Curve], 
     -------
     str
     """
-    models, judged, recipe = asked.models, asked.judged, asked.recipe
-    head_seeds, trains = asked.head_seeds, asked.trains
-    score, one = find_score(task.main), models[0]
-    norm = " behind its final norm" if one.task_model.family.final_norm is not None else ""
+    models, judged, recipe = prepared.models, prepared.judged, prepared.recipe
+    head_seeds, trains = prepared.head_seeds, prepared.trains
+    score, first = find_score(task.main), models[0]
+    norm = " behind its final norm" if first.task_model.family.final_norm is not None else ""
     count = f"{len(models)} models trained with seeds {', '.join(map(str, named_seeds(models)))}"
     parts = [
-        f"{one.name} ({count if len(models) > 1 else 'one model'}) was cut after each of its "
-        f"{depth_of(one.task_model)} layers, and its tuned head read the states of that layer{norm} "
-        f"(UNTUNED; Phang et al. 2021){_said_length(one)}. One pass of the encoder fed the head at every "
+        f"{first.name} ({count if len(models) > 1 else 'one model'}) was cut after each of its "
+        f"{depth_of(first.task_model)} layers, and its tuned head read the states of that layer{norm} "
+        f"(UNTUNED; Phang et al. 2021){_length(first)}. One pass of the encoder fed the head at every "
         "layer."
     ]
     if trains:
         length = f"{recipe.updates(len(trains[0])):,} updates"
-        own = f" that {'each' if len(models) > 1 else 'the'} model was trained on," if asked.known else ""
+        own = f" that {'each' if len(models) > 1 else 'the'} model was trained on," if prepared.known else ""
         parts.append(
             f"Heads were trained on {len(trains[0]):,} examples of {task.name}/{task.train},{own} with the "
             f"encoder left as it was, in evaluation mode, by the recipe {recipe.name}: batches of "
@@ -55,11 +55,11 @@ def methods(asked: PreparedTruncation, task: Task, curves: Mapping[str, Curve], 
         )
     if "tuned" in curves:
         parts.append(
-            f"TUNED heads began as the tuned head{_said_pooler(asked)}; their difference from it is that on "
+            f"TUNED heads began as the tuned head{_pooler(prepared)}; their difference from it is that on "
             "the same examples and models, and its band has Bonferroni's correction for the number of layers."
         )
     if "tunedorig" in curves:
-        parts.append(f"TUNEDORIG heads, on the encoder before fine-tuning, {_said_fresh(asked)}.")
+        parts.append(f"TUNEDORIG heads, on the encoder before fine-tuning, {_initialized(prepared)}.")
     if "converged" in curves:
         solver = "ridge regression" if task.kind == "regression" else "logistic regression"
         parts.append(
@@ -75,28 +75,30 @@ def methods(asked: PreparedTruncation, task: Task, curves: Mapping[str, Curve], 
     return " ".join(parts)
 
 
-def _said_length(one: Model) -> str:
+def _length(model: Model) -> str:
     """How long inputs were, where the model says how it was trained."""
-    return "" if one.longest is None else f", on inputs of at most {one.longest} tokens, as in its training"
+    return (
+        "" if model.longest is None else f", on inputs of at most {model.longest} tokens, as in its training"
+    )
 
 
-def _said_pooler(asked: PreparedTruncation) -> str:
+def _pooler(prepared: PreparedTruncation) -> str:
     """What is trained of a head that reads a pooler."""
-    if not pooler_names(asked.models[0].task_model):
+    if not pooler_names(prepared.models[0].task_model):
         return ""
-    if asked.still:
+    if prepared.still:
         return ", of which the pooler was kept as fine-tuning left it, and the rest was trained"
     return ", and its pooler was trained with it"
 
 
-def _said_fresh(asked: PreparedTruncation) -> str:
+def _initialized(prepared: PreparedTruncation) -> str:
     """What is newly initialized and what is trained, on the encoder before fine-tuning."""
-    like = asked.models[0].task_model
+    like = prepared.models[0].task_model
     if not pooler_names(like):
         return "were newly initialized"
     drawn = isinstance(like.head, Head) and like.reader is not None and like.head.pooler == "fresh"
-    trained = "kept as it was" if asked.still else "trained with it"
-    absent = trained_pooler(asked.base) is None
+    trained = "kept as it was" if prepared.still else "trained with it"
+    absent = trained_pooler(prepared.base) is None
     if drawn or absent:
         why = ", since the checkpoint has none" if absent else ""
         return f"were newly initialized; the pooler was initialized too{why}, and was {trained}"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -13,11 +13,11 @@ from ...context import Context
 from ...findings.words import counted
 from ...reading import read_numbers
 from ...tasks.task import Task
-from ...training.checking import check_seeds
 from ...training.models.methods import METHODS
 from ...training.multi_seed import finetune_seeds
 from ...training.opening import open_model, open_task
 from ...training.recipe import Recipe
+from ...training.request import check_seeds
 from ...training.writing import TUNING, TunedRuns, check_runs
 from ..base import Experiment, Pieces, Plan, option
 from ..grid import TrainingOptions
@@ -46,14 +46,11 @@ class FineTuningInputs:
     encoder : TransformerEncoder
     task : Task
     recipe : Recipe
-    references : tuple
-        How separate processes open encoder and task.
     """
 
     encoder: Any
     task: Task
     recipe: Recipe
-    references: tuple[Any, Any] = field(repr=False)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -88,12 +85,15 @@ class FineTuning(TrainingOptions, TaskOptions, LoadingOptions, Experiment):
     def plan(self, context: Context) -> Plan:
         """Open encoder and task, and count the updates."""
         weights = {"random_init": True} if self.random_init else {}
-        references = self.reference(self.model, **weights), self.task_reference(self.task)
-        recipe, task = self.chosen_recipe(), open_task(references[1])
-        encoder = open_model(references[0], context=context).encoder
-        parallel = {"at_once": self.at_once, "vectorized": self.vectorized}
+        recipe, task = self.chosen_recipe(), open_task(self.task_reference(self.task))
+        encoder = open_model(self.reference(self.model, **weights), context=context).encoder
         request = check_seeds(
-            encoder, task, self.seeds, device=context.device, **parallel, **self._options(recipe)
+            encoder,
+            task,
+            self.seeds,
+            device=context.device,
+            vectorized=self.vectorized,
+            **self._options(recipe),
         )
         examples = len(request.data)
         updates = recipe.updates(examples)
@@ -103,7 +103,7 @@ class FineTuning(TrainingOptions, TaskOptions, LoadingOptions, Experiment):
             sentence=f"{task.title}: {counted(examples, 'example')} of {task.source}, "
             f"{counted(updates, 'update')} of {recipe.batch}, {counted(len(self.seeds), 'seed')}, scored on "
             f"{task.validation} ({len(task.split(task.validation)):,})",
-            inputs=FineTuningInputs(encoder=encoder, task=task, recipe=recipe, references=references),
+            inputs=FineTuningInputs(encoder=encoder, task=task, recipe=recipe),
             notes=task_notes([task]),
         )
 
@@ -112,19 +112,16 @@ class FineTuning(TrainingOptions, TaskOptions, LoadingOptions, Experiment):
         if self.vectorized:
             return super().pieces(plan, context)
         return {
-            f"seed {seed}": partial(replace(self, seeds=(seed,), at_once=1).run, plan, context)
-            for seed in self.seeds
+            f"seed {seed}": partial(replace(self, seeds=(seed,)).run, plan, context) for seed in self.seeds
         }
 
     def run(self, plan: Plan, context: Context) -> TunedRuns:
         """Fine-tune with the seeds that the store does not have yet."""
         started, inputs = time.monotonic(), plan.inputs
-        model, task = inputs.references if self.at_once > 1 else (inputs.encoder, inputs.task)
         runs = finetune_seeds(
-            model,
-            task,
+            inputs.encoder,
+            inputs.task,
             self.seeds,
-            at_once=self.at_once,
             vectorized=self.vectorized,
             context=context,
             **self._options(inputs.recipe),

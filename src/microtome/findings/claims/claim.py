@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, fields
 from types import MappingProxyType
 from typing import Any, Literal
 
@@ -105,21 +105,11 @@ class Claim:
 
     def document(self) -> dict[str, Any]:
         """Convert the claim to data for JSON, in which NaN and infinities become null by `plain`."""
-        return {
-            "kind": self.kind,
-            "verdict": self.verdict,
-            "score": self.score,
-            "points": self.points,
-            "subject": self.subject,
-            "layers": list(self.layers),
-            "depth": self.depth,
-            "estimate": None if self.estimate is None else asdict(self.estimate),
-            "bound": None if self.bound is None else asdict(self.bound),
-            "n": self.n,
-            "task": self.task,
-            "beside": {name: asdict(quantity) for name, quantity in self.beside.items()},
-            "facts": dict(self.facts),
-        }
+        entries = {entry.name: getattr(self, entry.name) for entry in fields(self)}
+        for name in ("estimate", "bound"):
+            entries[name] = None if entries[name] is None else asdict(entries[name])
+        beside = {name: asdict(quantity) for name, quantity in self.beside.items()}
+        return {**entries, "layers": list(self.layers), "beside": beside, "facts": dict(self.facts)}
 
 
 def read_claim(document: Mapping[str, Any]) -> Claim:

@@ -36,5 +36,4 @@ def render(claim: Claim, style: str = "full") -> str:
     """
     if style != "full":
         return {"headline": headline, "evidence": evidence}[style](claim)
-    text = " ".join(part for part in (headline(claim), evidence(claim)) if part)
-    return f"{claim.task}: {text}" if claim.task else text
+    return " ".join(part for part in (headline(claim), evidence(claim)) if part)
