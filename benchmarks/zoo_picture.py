@@ -12,7 +12,7 @@ import numpy as np
 from microtome.errors import InputError
 from microtome.figures.captions import add_caption, add_panel, new_figure
 from microtome.figures.curves import COLORS, LINES
-from microtome.figures.heatmap import save_figure
+from microtome.figures.files import save_figure
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -32,9 +32,9 @@ def root(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 @pytest.fixture
 def entries(root: Path) -> list[StoreEntry]:
     """Three entries of different age, the oldest first."""
-    shelf = Shelf(root)
     found = []
     for n, kind in enumerate(["activations", "map", "activations"]):
+        shelf = Shelf(root, f"microtome make {n}")
 
         def write(folder: Path, n: int = n) -> None:
             (folder / "result.json").write_text("x" * (n + 1) * 1000)
@@ -45,7 +45,6 @@ def entries(root: Path) -> list[StoreEntry]:
             specification={"model": f"m{n}", "rows": {"unit": "word"}},
             inputs=[found[-1].address] if found else [],
             provenance={"device": "cpu"},
-            command=f"microtome make {n}",
         )
         created = datetime.now(UTC) - timedelta(days=30 - 10 * n)
         entry = replace(entry, provenance={**entry.provenance, "created": created.isoformat()})
@@ -202,9 +201,8 @@ def test_an_entry_that_cannot_be_read(entries: list[StoreEntry], capsys: pytest.
 
 
 def test_what_is_shown_cannot_steer_the_terminal(root: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    entry = Shelf(root).put(
-        lambda folder: None, kind="map", specification={"\x1b[2J": "[red]"}, command="\x1b[31m[bold]"
-    )
+    shelf = Shelf(root, "\x1b[31m[bold]")
+    entry = shelf.put(lambda folder: None, kind="map", specification={"\x1b[2J": "[red]"})
     out = told(capsys, "show", entry.address)
     assert "\x1b" not in out
     assert "\ufffd[31m[bold]" in out

@@ -17,7 +17,8 @@ from matplotlib.text import Text
 
 import microtome as mt
 from microtome.errors import InputError, WorkError
-from microtome.figures.heatmap import basis, color_range, draw, file_stems, save_figures
+from microtome.figures.files import file_stems
+from microtome.figures.heatmap import basis, color_range, draw, save_figures
 from microtome.findings.maps import Map
 from microtome.findings.record import Maps
 

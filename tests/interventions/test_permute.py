@@ -32,7 +32,7 @@ def test_what_is_no_order(encoder_of: Any) -> None:
         mt.Permute()
     with pytest.raises(InputError, match=r"exactly one of seed, order, but got seed=1 and order=\(1, 2\)"):
         mt.Permute(seed=1, order=(1, 2))
-    with pytest.raises(InputError, match="seed must be at most 4294967295"):
+    with pytest.raises(InputError, match="seed must be a whole number between 0 and 4,294,967,295"):
         mt.Permute(seed=2**32)
     with pytest.raises(InputError, match="order must name each block once, but block 1 comes twice"):
         mt.Permute(order=(1, 1, 2, 3))

@@ -25,7 +25,7 @@ def test_the_rest_is_numbered_anew(encoder_of: Any) -> None:
 
 def test_what_cannot_be_skipped(encoder_of: Any) -> None:
     for wrong in (0, -1, 1.5, True):
-        with pytest.raises(InputError, match="blocks must be a whole number of at least 1, but got"):
+        with pytest.raises(InputError, match="blocks must be a whole number above 0, but got"):
             mt.Skip(blocks=(wrong,))  # pyright: ignore[reportArgumentType]
     for wrong in (3, "3"):
         with pytest.raises(InputError, match="blocks must be numbers of blocks, counted from 1, but got"):

@@ -30,8 +30,6 @@ def test_named_inputs() -> None:
         "layers": [((0,), False), ((1,), False), ((2,), False)],
         "prefixes": [((0,), True), ((0, 1), True), ((0, 1, 2), True)],
         "mix": [((0, 1, 2), True)],
-        "top": [((2,), False)],
-        "lexical": [((0,), False)],
     }
 
 

@@ -31,7 +31,6 @@ def look(split: Split, store: Path, margin: float = 1.0, model: str = "a", **mor
         split,
         model=model,
         request={"max_drop": margin, **more},
-        level=0.95,
         context=Context(store=store, command="prune"),
     )
 
@@ -94,7 +93,6 @@ def test_examples_that_chose_before_are_not_fresh(tmp_path: Path) -> None:
         examples(0, 10),
         model="a",
         request={"max_drop": 1.0},
-        level=0.95,
         beside=(examples(10, 20),),
         context=Context(store=tmp_path),
     )

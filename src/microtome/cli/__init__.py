@@ -98,8 +98,9 @@ def _check_names(arguments: Sequence[str]) -> None:
     from ..errors import must
 
     for argument in arguments:
-        if not _is_text(argument):
-            raise must("names of files", "UTF-8; rename it", argument.encode("utf-8", "surrogateescape"))
+        raw = argument.encode("utf-8", "surrogateescape")
+        if raw.decode("utf-8", "replace") != argument:
+            raise must("names of files", "UTF-8; rename it", raw)
 
 
 def _check_empty(arguments: Sequence[str]) -> None:
@@ -110,14 +111,6 @@ def _check_empty(arguments: Sequence[str]) -> None:
         name, separator, inner = option.partition("=")
         if name.startswith("--") and ((separator and not inner) or (not separator and not value)):
             raise InputError(f"{name} must be given a value that is not empty; leave it out for its default.")
-
-
-def _is_text(text: str) -> bool:
-    try:
-        text.encode()
-    except UnicodeEncodeError:
-        return False
-    return True
 
 
 @contextmanager

@@ -93,16 +93,11 @@ def _print_version(wanted: bool) -> None:
         raise typer.Exit()
 
 
-def _start(
-    version: Annotated[
-        bool,
-        typer.Option(
-            "--version",
-            metavar="",
-            help="Print the version and stop.",
-            is_eager=True,
-            callback=_print_version,
-        ),
-    ] = False,
-) -> None:
+VERSION_HELP = "Print the version and stop."
+VersionOption = typer.Option(
+    "--version", metavar="", help=VERSION_HELP, is_eager=True, callback=_print_version
+)
+
+
+def _start(version: Annotated[bool, VersionOption] = False) -> None:
     """Take Transformer text encoders apart, layer by layer."""

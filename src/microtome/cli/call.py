@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 from dataclasses import dataclass
 
-from ..context import Context
 from ..errors import must
 from ..options import option
 from .show import QuietOption
@@ -21,6 +20,7 @@ class CallTool(QuietOption, Tool):
 
     def run(self, command: str) -> None:
         """Compute the piece."""
+        from ..context import Context
         from ..experiments.calls import perform
 
         try:

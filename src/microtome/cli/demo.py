@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ..options import option
+from .listings import picked
 from .show import JsonOption, QuietOption
 from .tools import Tool
 
@@ -61,22 +62,21 @@ def _sentences(demonstration: Demonstration) -> list[str]:
 def _document(demonstration: Demonstration) -> dict[str, Any]:
     from ..findings.results import plain
 
+    exported = [
+        {
+            **picked(model, "name", "kept", "depth"),
+            "folder": str(model.folder),
+            **asdict(model.drop),
+            "safe": model.drop.safe,
+            "sentence": model.sentence(),
+        }
+        for model in demonstration.unseen
+    ]
     document = {
         "format": "microtome/demo/1",
         "report": str(demonstration.page),
         "findings": [asdict(findings) for findings in demonstration.findings],
-        "exported": [
-            {
-                "name": model.name,
-                "folder": str(model.folder),
-                "kept": model.kept,
-                "depth": model.depth,
-                **asdict(model.drop),
-                "safe": model.drop.safe,
-                "sentence": model.sentence(),
-            }
-            for model in demonstration.unseen
-        ],
+        "exported": exported,
         "seconds": demonstration.seconds,
     }
     return plain(document)

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
-from .show import Table
+from .show import Columns, Table, table
 
 Listing = tuple[list[dict[str, Any]], list[Table]]
 STSB = "stsb"
@@ -23,53 +23,39 @@ def list_tasks() -> Listing:
     from ..tasks.generated.table import GENERATED
     from ..tasks.table import TASKS
 
-    shared = ("labels", "scores", "main")
-    tasks: list[dict[str, Any]] = [
+    names = ("name", "title", "kind", "labels", "scores", "main")
+    tasks = [
         {
-            **picked(task, "name", "title", "kind", "about", *shared),
+            **picked(task, *names, "about", "license", "citation"),
             "sizes": dict(task.sizes),
             "hub": None if task.hub is None else task.hub.id,
             "revision": None if task.hub is None else (task.hub.revision or None),
-            **picked(task, "license", "citation"),
         }
         for task in TASKS.values()
     ]
-    tasks += [
-        {
-            **picked(task, "name", "title", "kind"),
-            "about": task.card["tests"],
-            **picked(task, *shared),
-            "sizes": dict(SIZES),
-            "hub": None,
-            "revision": None,
-            "license": task.card["license"],
-            "citation": "",
-        }
-        for task in (make() for make in GENERATED.values())
+    generated = {"sizes": dict(SIZES), "hub": None, "revision": None, "citation": ""}
+    for task in (make() for make in GENERATED.values()):
+        card = {"about": task.card["tests"], "license": task.card["license"]}
+        tasks.append({**picked(task, *names), **card, **generated})
+    columns: Columns = {
+        "task": "name",
+        "kind": lambda task: task["kind"].replace("_", " "),
+        "score": lambda task: " + ".join(task["main"]),
+        "train": lambda task: _size(task, "train"),
+        "validation": lambda task: _size(task, "validation"),
+        "hub": lambda task: task["hub"] or "generated",
+        "license": "license",
+    }
+    notes = [
+        "With --data DIR a task is read from its original files, plain or packed; without it, from the "
+        "hub, whose revision is pinned only where a source for it can be cited.",
+        "Your own table: --task FILE.csv --column text=NAME --column label=NAME.",
     ]
-    table: Table = (
-        ["task", "kind", "score", "train", "validation", "hub", "license"],
-        [
-            [
-                task["name"],
-                task["kind"].replace("_", " "),
-                " + ".join(task["main"]),
-                *(
-                    f"{task['sizes'][split]:,}" if split in task["sizes"] else ""
-                    for split in ("train", "validation")
-                ),
-                task["hub"] or "generated",
-                task["license"],
-            ]
-            for task in tasks
-        ],
-        [
-            "With --data DIR a task is read from its original files, plain or packed; without it, from the "
-            "hub, whose revision is pinned only where a source for it can be cited.",
-            "Your own table: --task FILE.csv --column text=NAME --column label=NAME.",
-        ],
-    )
-    return tasks, [table]
+    return tasks, [table(tasks, columns, notes)]
+
+
+def _size(task: Mapping[str, Any], split: str) -> str:
+    return f"{task['sizes'][split]:,}" if split in task["sizes"] else ""
 
 
 def list_recipes() -> Listing:
@@ -77,39 +63,32 @@ def list_recipes() -> Listing:
     from ..training.recipe import RECIPES, changeable
 
     recipes = list(RECIPES.values())
-    table: Table = (
-        ["recipe", "batch", "rate", "length", "warm-up", "decay", "clip", "tokens", "head", "source"],
-        [
-            [
-                recipe.name,
-                str(recipe.batch),
-                f"{recipe.rate:g}",
-                f"{recipe.epochs:g} epochs" if recipe.epochs is not None else f"{recipe.steps:,} updates",
-                f"{recipe.warmup:.0%}" if recipe.warmup_steps is None else f"{recipe.warmup_steps:,} updates",
-                f"{recipe.decay:g}",
-                "" if recipe.clip is None else f"{recipe.clip:g}",
-                str(recipe.longest),
-                recipe.head,
-                recipe.citation,
-            ]
-            for recipe in recipes
-        ],
-        [
-            *(f"{recipe.name}, {name}: {note}." for recipe in recipes for name, note in recipe.notes.items()),
-            f"Other values are given as --set name=value, with these names: {', '.join(changeable())}.",
-            "warmup is a share of all updates, and warmup_steps a number of them, at most all.",
-        ],
-    )
     entries = [
-        {
-            "name": recipe.name,
-            **recipe.specification(),
-            "notes": dict(recipe.notes),
-            "citation": recipe.citation,
-        }
+        {**recipe.specification(), **picked(recipe, "name", "citation"), "notes": dict(recipe.notes)}
         for recipe in recipes
     ]
-    return entries, [table]
+    columns: Columns = {
+        "recipe": lambda recipe: recipe.name,
+        "batch": lambda recipe: str(recipe.batch),
+        "rate": lambda recipe: f"{recipe.rate:g}",
+        "length": lambda recipe: (
+            f"{recipe.steps:,} updates" if recipe.epochs is None else f"{recipe.epochs:g} epochs"
+        ),
+        "warm-up": lambda recipe: (
+            f"{recipe.warmup:.0%}" if recipe.warmup_steps is None else f"{recipe.warmup_steps:,} updates"
+        ),
+        "decay": lambda recipe: f"{recipe.decay:g}",
+        "clip": lambda recipe: "" if recipe.clip is None else f"{recipe.clip:g}",
+        "tokens": lambda recipe: str(recipe.longest),
+        "head": lambda recipe: recipe.head,
+        "source": lambda recipe: recipe.citation,
+    }
+    notes = [
+        *(f"{recipe.name}, {name}: {note}." for recipe in recipes for name, note in recipe.notes.items()),
+        f"Other values are given as --set name=value, with these names: {', '.join(changeable())}.",
+        "warmup is a share of all updates, and warmup_steps a number of them, at most all.",
+    ]
+    return entries, [table(recipes, columns, notes)]
 
 
 def list_zoo() -> Listing:
@@ -120,27 +99,19 @@ def list_zoo() -> Listing:
     notes = ["Loaded by name, as zoo:masked; the README.md in each folder tells the rest."]
     if not encoders:
         notes = ["No encoder comes with this installation; `microtome pretrain` makes them."]
-    table: Table = (
-        [
-            *("encoder", "learned by", "parameters", "size", "tokens seen", "loss"),
-            *("held-out accuracy (unigram)", "STS-B (random baseline)"),
-        ],
-        [
-            [
-                encoder["name"],
-                encoder["title"],
-                f"{encoder['parameters']:,}",
-                f"{encoder['bytes'] / 1e6:.1f} MB",
-                "not measured" if encoder["tokens"] is None else f"{encoder['tokens'] / 1e6:,.1f} M",
-                _measured(encoder["loss"]),
-                _beside(encoder["held_out"], "accuracy", "unigram"),
-                _beside(_means(encoder["scores"].get(STSB)), "model", "random"),
-            ]
-            for encoder in encoders
-        ],
-        notes,
-    )
-    return encoders, [table]
+    columns: Columns = {
+        "encoder": "name",
+        "learned by": "title",
+        "parameters": lambda encoder: f"{encoder['parameters']:,}",
+        "size": lambda encoder: f"{encoder['bytes'] / 1e6:.1f} MB",
+        "tokens seen": lambda encoder: _measured(encoder["tokens"], lambda count: f"{count / 1e6:,.1f} M"),
+        "loss": lambda encoder: _measured(encoder["loss"]),
+        "held-out accuracy (unigram)": lambda encoder: _beside(encoder["held_out"], "accuracy", "unigram"),
+        "STS-B (random baseline)": lambda encoder: _beside(
+            _means(encoder["scores"].get(STSB)), "model", "random"
+        ),
+    }
+    return encoders, [table(encoders, columns, notes)]
 
 
 def _means(scores: Mapping[str, Any] | None) -> dict[str, Any]:
@@ -153,5 +124,5 @@ def _beside(scores: Mapping[str, Any] | None, key: str, reference: str) -> str:
     return _measured(value) if value is None else f"{value:.3f} ({_measured(against)})"
 
 
-def _measured(value: float | None) -> str:
-    return "not measured" if value is None else f"{value:.3f}"
+def _measured(value: float | None, write: Callable[[float], str] = "{:.3f}".format) -> str:
+    return "not measured" if value is None else write(value)

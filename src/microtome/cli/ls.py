@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from ..options import option
 from .listings import Listing, list_recipes, list_tasks, list_zoo, picked
-from .show import JsonOption, Table
+from .show import Columns, JsonOption, table
 from .tools import Tool
 
 if TYPE_CHECKING:
@@ -30,34 +30,25 @@ TRANSFORMED = {
 def _families() -> Listing:
     from ..encoders.table import FAMILIES
 
+    names = ("name", "title", "model_types", "reads", "causal", "shared", "source")
     families = [
-        {
-            **picked(family, "name", "title", "model_types", "reads", "causal", "shared"),
-            "final_norm": family.final_norm is not None,
-            "source": family.source,
-        }
+        {**picked(family, *names), "final_norm": family.final_norm is not None}
         for family in FAMILIES.values()
     ]
-    table: Table = (
-        ["family", "models", "types in config.json", "cls row", "causal", "last norm", "source"],
-        [
-            [
-                family["name"],
-                family["title"],
-                ", ".join(family["model_types"]),
-                "none" if family["reads"] == "none" else f"{family['reads']} token",
-                "yes" if family["causal"] else "no",
-                "yes" if family["final_norm"] else "no",
-                family["source"],
-            ]
-            for family in families
-        ],
-        [
-            "Layer 0 is what the first block reads, layer l what block l gives; where there is a last norm, "
-            "its output is one more layer, called norm."
-        ],
+    columns: Columns = {
+        "family": "name",
+        "models": "title",
+        "types in config.json": lambda family: ", ".join(family["model_types"]),
+        "cls row": lambda family: "none" if family["reads"] == "none" else f"{family['reads']} token",
+        "causal": lambda family: "yes" if family["causal"] else "no",
+        "last norm": lambda family: "yes" if family["final_norm"] else "no",
+        "source": "source",
+    }
+    note = (
+        "Layer 0 is what the first block reads, layer l what block l gives; where there is a last norm, "
+        "its output is one more layer, called norm."
     )
-    return families, [table]
+    return families, [table(families, columns, [note])]
 
 
 def _targets() -> Listing:
@@ -65,22 +56,19 @@ def _targets() -> Listing:
     from ..probes.targets import TARGETS
 
     probes = {probe.kind: probe.name for probe in PROBES.values()}
-    targets = [
-        {**picked(target, "name", "about", "kind"), "probe": probes[target.kind], **picked(target, "formats")}
-        for target in TARGETS.values()
-    ]
-    table: Table = (
-        ["target", "what it asks", "probe", "files"],
-        [
-            [target["name"], target["about"], target["probe"], ", ".join(target["formats"])]
-            for target in targets
-        ],
-        [
-            "task:NAME reads the answers of a task of `microtome ls tasks` from the vector of a whole input "
-            "(cls), as --target task:rte; with --data DIR from its original files."
-        ],
+    names = ("name", "about", "kind", "formats")
+    targets = [{**picked(target, *names), "probe": probes[target.kind]} for target in TARGETS.values()]
+    columns: Columns = {
+        "target": "name",
+        "what it asks": "about",
+        "probe": "probe",
+        "files": lambda target: ", ".join(target["formats"]),
+    }
+    note = (
+        "task:NAME reads the answers of a task of `microtome ls tasks` from the vector of a whole input "
+        "(cls), as --target task:rte; with --data DIR from its original files."
     )
-    return targets, [table]
+    return targets, [table(targets, columns, [note])]
 
 
 def _experiments() -> Listing:
@@ -89,12 +77,14 @@ def _experiments() -> Listing:
     from ..experiments.table import EXPERIMENTS, NEEDS, Entry
 
     names = [f.name for f in fields(Entry)]
-    table: Table = (
-        ["experiment", "what it does", "needs", "source"],
-        [[entry.verb, entry.summary, NEEDS[entry.takes], entry.source] for entry in EXPERIMENTS.values()],
-        [],
-    )
-    return [picked(entry, *names) for entry in EXPERIMENTS.values()], [table]
+    entries = [picked(entry, *names) for entry in EXPERIMENTS.values()]
+    columns: Columns = {
+        "experiment": "verb",
+        "what it does": "summary",
+        "needs": lambda entry: NEEDS[entry["takes"]],
+        "source": "source",
+    }
+    return entries, [table(entries, columns)]
 
 
 def _corpora() -> Listing:
@@ -109,67 +99,64 @@ def _corpora() -> Listing:
         }
         for reader in CORPORA.values()
     ]
-    tables: list[Table] = [
-        (
-            ["reader", "files", "what an example is"],
-            [[reader["name"], " ".join(reader["suffixes"]), reader["summary"]] for reader in readers],
-            [
-                "Files may also end in .gz, .xz or .bz2.",
-                "A split of a task is a corpus too: task:rte/validation.",
-            ],
-        ),
-        (
-            ["reader", "option", "default", "meaning"],
-            [
-                [reader["name"], name, str(facts["default"]), facts["meaning"]]
-                for reader in readers
-                for name, facts in reader["options"].items()
-            ],
-            ["Given as --read name=value."],
-        ),
+    files: Columns = {
+        "reader": "name",
+        "files": lambda reader: " ".join(reader["suffixes"]),
+        "what an example is": "summary",
+    }
+    notes = [
+        "Files may also end in .gz, .xz or .bz2.",
+        "A split of a task is a corpus too: task:rte/validation.",
     ]
-    return readers, tables
+    options = [
+        {"reader": reader["name"], "option": name, **facts}
+        for reader in readers
+        for name, facts in reader["options"].items()
+    ]
+    columns = {name: name for name in ("reader", "option", "default", "meaning")}
+    return readers, [
+        table(readers, files, notes),
+        table(options, columns, ["Given as --read name=value."]),
+    ]
 
 
 def _measures() -> Listing:
     from ..findings.methods import cite
     from ..measures.table import ALIASES, EVERYTHING
 
-    def row(measure: Measure) -> list[str]:
+    def marks(measure: Measure) -> str:
         left, right = measure.invariances.left, measure.invariances.right
-        marks = {(True, True): "+", (True, False): "L", (False, True): "R", (False, False): "."}
-        return [
-            measure.name,
-            " to ".join(f"{end:.3g}" for end in measure.range),
-            "yes" if measure.symmetric else "no",
-            " ".join(marks[name in left, name in right] for name in TRANSFORMED.values()),
-            measure.needs,
-            "; ".join(cite(key) for key in measure.citations),
-        ]
+        signs = {(True, True): "+", (True, False): "L", (False, True): "R", (False, False): "."}
+        return " ".join(signs[name in left, name in right] for name in TRANSFORMED.values())
 
     measures = list(EVERYTHING.values())
+    columns: Columns = {
+        "measure": lambda measure: measure.name,
+        "range": lambda measure: " to ".join(f"{end:.3g}" for end in measure.range),
+        "symmetric": lambda measure: "yes" if measure.symmetric else "no",
+        " ".join(TRANSFORMED): marks,
+        "reads": lambda measure: measure.needs,
+        "source": lambda measure: "; ".join(cite(key) for key in measure.citations),
+    }
     legend = ", ".join(f"{letter} {name.replace('_', ' ')}" for letter, name in TRANSFORMED.items())
-    tables: list[Table] = [
-        (
-            ["measure", "range", "symmetric", " ".join(TRANSFORMED), "reads", "source"],
-            [row(measure) for measure in measures],
-            [
-                "Higher is more similar. One that is not symmetric says how well the left layer is found in, "
-                "or predicted from, the right one.",
-                f"What leaves the value unchanged, on both sides (+), left (L) or right (R): {legend}.",
-                f"Names of Wu et al. 2020: {', '.join(f'{a} = {n}' for a, n in ALIASES.items())}.",
-            ],
-        ),
-        (
-            ["measure", "option", "default", "allowed", "meaning"],
-            [
-                [measure.name, name, str(facts.default), _allowed(facts), facts.meaning]
-                for measure in measures
-                for name, facts in measure.options.items()
-            ],
-            ["Written behind the name, as in svcca:threshold=0.95. Some change the table above; see --json."],
-        ),
+    notes = [
+        "Higher is more similar. One that is not symmetric says how well the left layer is found in, "
+        "or predicted from, the right one.",
+        f"What leaves the value unchanged, on both sides (+), left (L) or right (R): {legend}.",
+        f"Names of Wu et al. 2020: {', '.join(f'{a} = {n}' for a, n in ALIASES.items())}.",
     ]
+    options: list[Any] = [
+        (measure.name, name, facts) for measure in measures for name, facts in measure.options.items()
+    ]
+    allowed: Columns = {
+        "measure": lambda row: row[0],
+        "option": lambda row: row[1],
+        "default": lambda row: str(row[2].default),
+        "allowed": lambda row: _allowed(row[2]),
+        "meaning": lambda row: row[2].meaning,
+    }
+    behind = "Written behind the name, as in svcca:threshold=0.95. Some change the table above; see --json."
+    tables = [table(measures, columns, notes), table(options, allowed, [behind])]
     return [_document(measure) for measure in measures], tables
 
 
@@ -184,24 +171,21 @@ def _document(measure: Measure) -> dict[str, Any]:
     from ..measures.citations import CITATIONS, bibtex
     from ..measures.table import ALIASES
 
+    names = ("name", "title", "summary", "formula", "symmetric", "needs", "interval", "citations")
     sides = {"left": measure.invariances.left, "right": measure.invariances.right}
     return {
-        "name": measure.name,
+        **picked(measure, *names),
         "aliases": [alias for alias, name in ALIASES.items() if name.split(":")[0] == measure.name],
-        **picked(measure, "title", "summary", "formula"),
         # JSON has no infinity: null is an open end.
         "range": [end if math.isfinite(end) else None for end in measure.range],
         "direction": "higher is more similar",
-        "symmetric": measure.symmetric,
-        "invariances": {side: sorted(names) for side, names in sides.items()},
-        **picked(measure, "needs", "interval"),
+        "invariances": {side: sorted(transformations) for side, transformations in sides.items()},
         "null_known": measure.null is not None,
         "changed_by_options": sorted(set(measure.varying) - {"compute", "prepare"}),
         "options": {
             name: picked(facts, "default", "choices", "low", "high", "meaning")
             for name, facts in measure.options.items()
         },
-        "citations": list(measure.citations),
         "bibtex": bibtex(key for key in measure.citations if key in CITATIONS),
     }
 

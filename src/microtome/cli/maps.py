@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from .show import console, plain
+from .show import console, plain, table
 
 if TYPE_CHECKING:
     from rich.console import Console
 
     from ..findings.maps import Map
 
+Pair = tuple[int, int]
 # A map with more columns is summarized.
 MOST_COLUMNS = 14
 # Five colors of viridis from low to high, and what is readable on each.
@@ -105,7 +107,7 @@ def _shade(value: float) -> str:
     return f"{front} on {back}"
 
 
-def chosen_pairs(similarity_map: Map) -> tuple[str, list[tuple[int, int]]]:
+def chosen_pairs(similarity_map: Map) -> tuple[str, list[Pair]]:
     """
     Choose the pairs of layers that a reader looks for first, and say which they are.
 
@@ -137,43 +139,44 @@ def _print_pairs(terminal: Console, similarity_map: Map, *, best: bool) -> None:
     from ..findings.words import between, number
 
     what, pairs = chosen_pairs(similarity_map)
-    at = tuple(np.array(pairs).reshape(-1, 2).T)
-    values = similarity_map.values[at]
-    columns = {
-        what: [plain(similarity_map.left[i]) for i, _ in pairs],
-        "": [plain(similarity_map.right[j]) for _, j in pairs],
-        "value": [number(float(value), 3) for value in values],
+    left, right, low, high = (getattr(similarity_map, name) for name in ("left", "right", "low", "high"))
+    filled = np.where(np.isfinite(similarity_map.values), similarity_map.values, -np.inf)
+
+    def defined(write: Callable[[Pair], str]) -> Callable[[Pair], str]:
+        """Of an undefined cell, the value alone is shown."""
+        return lambda pair: "" if similarity_map.reasons[pair[0]][pair[1]] else write(pair)
+
+    def of(array: np.ndarray, write: Callable[[float], str]) -> Callable[[Pair], str]:
+        return defined(lambda pair: write(float(array[pair])))
+
+    columns: dict[str, Callable[[Pair], str]] = {
+        what: lambda pair: plain(left[pair[0]]),
+        "": lambda pair: plain(right[pair[1]]),
+        "value": lambda pair: number(float(similarity_map.values[pair]), 3),
     }
-    if similarity_map.low is not None and similarity_map.high is not None:
-        ends = zip(similarity_map.low[at].tolist(), similarity_map.high[at].tolist(), strict=True)
+    if low is not None and high is not None:
         head = f"{(similarity_map.level or 0.95) * 100:g}% interval ({similarity_map.unit})"
-        columns[head] = [between(low, high, 3) for low, high in ends]
-    tables = {
-        "unrelated": (similarity_map.null_mean, lambda value: number(value, 3)),
-        "z": (similarity_map.z, lambda value: number(value, 1)),
-        "p": (similarity_map.p, _p),
-        "p in the map": (similarity_map.p_map, _p),
-    }
-    for name, (array, written) in tables.items():
+        columns[head] = defined(lambda pair: between(float(low[pair]), float(high[pair]), 3))
+    for name, array, write in (
+        ("unrelated", similarity_map.null_mean, lambda value: number(value, 3)),
+        ("z", similarity_map.z, lambda value: number(value, 1)),
+        ("p", similarity_map.p, _p),
+        ("p in the map", similarity_map.p_map, _p),
+    ):
         if array is not None and np.isfinite(array).any():
-            columns[name] = [written(value) for value in array[at].tolist()]
-    # Of an undefined cell, the value alone is shown.
-    for name in list(columns)[3:]:
-        undefined = [similarity_map.reasons[i][j] is not None for i, j in pairs]
-        columns[name] = ["" if lost else text for lost, text in zip(undefined, columns[name], strict=True)]
+            columns[name] = of(array, write)
     if best and what == "matching layers":
-        filled = np.where(np.isfinite(similarity_map.values), similarity_map.values, -np.inf)[list(at[0])]
-        found = np.isfinite(filled).any(axis=1)
-        best_names = [plain(similarity_map.right[k]) for k in filled.argmax(axis=1)]
-        best_values = [number(value, 3) for value in filled.max(axis=1).tolist()]
-        columns["best match"] = [name if some else "" for name, some in zip(best_names, found, strict=True)]
-        columns["its value"] = [text if some else "" for text, some in zip(best_values, found, strict=True)]
-    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
+        tops = filled.max(axis=1)
+        columns["best match"] = lambda pair: (
+            plain(right[int(filled[pair[0]].argmax())]) if np.isfinite(tops[pair[0]]) else ""
+        )
+        columns["its value"] = lambda pair: number(float(top), 3) if np.isfinite(top := tops[pair[0]]) else ""
+    grid = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
     for position, name in enumerate(columns):
-        table.add_column(Text(name), justify="left" if position < 2 or name == "best match" else "right")
-    for row in zip(*columns.values(), strict=True):
-        table.add_row(*(Text(cell) for cell in row))
-    terminal.print(table)
+        grid.add_column(Text(name), justify="left" if position < 2 or name == "best match" else "right")
+    for row in table(pairs, columns)[1]:
+        grid.add_row(*(Text(cell) for cell in row))
+    terminal.print(grid)
 
 
 def _p(value: float) -> str:

@@ -22,7 +22,7 @@ def write_result(screen: Screen, result: Any, out: Path | None) -> Any:
     again = (out / "result.json").is_file()
     written = ", ".join(path.name for path in result.save(out))
     if draw is not None:
-        from ..figures.earlier import remove_earlier
+        from ..figures.files import remove_earlier
 
         with screen.working():
             drawn = draw(result, out / "figures")
@@ -36,10 +36,12 @@ def write_result(screen: Screen, result: Any, out: Path | None) -> Any:
         safe = "a smaller model with its card" if result.certified else "no model: no cut is shown to be safe"
         written += f", and {safe}"
     screen.note(f"Written to {out}: {written}.")
-    if kind == "finetune":
-        _note_head(screen, result.runs[0].folder)
-    elif kind == "prune":
-        _note_head(screen, out)
+    if kind in ("finetune", "prune"):
+        from ..training.models.saving import said_of_head
+
+        # Where the head of a written model lies, if stock classes would initialize another one.
+        if sentence := said_of_head(out if kind == "prune" else result.runs[0].folder):
+            screen.note(sentence)
     return result
 
 
@@ -64,15 +66,6 @@ def _sentences(result: Any, *, verbose: bool) -> list[str]:
         return list(result.findings)
     lines = [*map(headline, claims), *result.findings[len(claims) :]]
     return [*lines, "--verbose prints the evidence behind these findings."]
-
-
-def _note_head(screen: Screen, folder: Path) -> None:
-    """Name where the head of a written model lies, if stock classes would initialize another one."""
-    from ..training.models.saving import said_of_head
-
-    sentence = said_of_head(folder)
-    if sentence is not None:
-        screen.note(sentence)
 
 
 def _figures_of(result: Any) -> Callable[[Any, Path], Sequence[Path]] | None:

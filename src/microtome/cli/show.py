@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 import warnings
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -18,6 +18,18 @@ if TYPE_CHECKING:
 Report = Callable[[str, int, int], None]
 # A table: its head, its rows, and sentences below it.
 Table = tuple[Sequence[str], Sequence[Sequence[str]], Sequence[str]]
+
+Columns = Mapping[str, str | Callable[[Any], str]]
+
+
+def table(entries: Iterable[Any], columns: Columns, notes: Sequence[str] = ()) -> Table:
+    """A table with one row per entry; a column is a key of the entries, or a function of an entry."""
+    rows = [
+        [str(entry[column]) if isinstance(column, str) else column(entry) for column in columns.values()]
+        for entry in entries
+    ]
+    return list(columns), rows, notes
+
 
 # When the output goes to a file or another program, lines are not broken.
 UNBROKEN = 10_000

@@ -10,10 +10,12 @@ from typing import TYPE_CHECKING, Any
 
 from ..errors import must
 from ..options import option
-from .show import JsonOption, QuietOption
+from .listings import picked
+from .show import Columns, JsonOption, QuietOption, table
 from .tools import Tool
 
 if TYPE_CHECKING:
+    from ..store.entry import StoreEntry
     from ..store.shelf import Shelf
 
 ADDRESS = "Of an entry, or its beginning"
@@ -58,23 +60,10 @@ class StoreLs(StoreTool):
         document = {
             "format": "microtome/store-ls/1",
             "store": str(shelf.root),
-            "entries": [
-                {
-                    "address": entry.address,
-                    "kind": entry.kind,
-                    "created": entry.provenance["created"],
-                    "seconds": entry.provenance.get("seconds"),
-                    "files": len(entry.files),
-                    "bytes": entry.bytes,
-                }
-                for entry in entries
-            ],
+            "entries": [_entry(entry) for entry in entries],
             "unreadable": broken,
             "damaged": damaged,
-            "partial": [
-                {name: getattr(work, name) for name in ("address", "bytes", "running", "resumable")}
-                for work in partial
-            ],
+            "partial": [picked(work, "address", "bytes", "running", "resumable") for work in partial],
         }
         total = size(sum(entry.bytes for entry in entries))
         notes = [f"{shelf.root}: {_count(len(entries), 'entry', 'entries')}, {total}."]
@@ -87,17 +76,14 @@ class StoreLs(StoreTool):
         for work in partial:
             state = "running" if work.running else "interrupted" if work.resumable else "abandoned"
             notes.append(f"Not finished: {work.address}, {size(work.bytes)}, {state}.")
-        rows = [
-            [
-                entry.address,
-                entry.kind,
-                f"{entry.created:%Y-%m-%d %H:%M}",
-                str(len(entry.files)),
-                size(entry.bytes),
-            ]
-            for entry in entries
-        ]
-        self.screen.listing(document, (["address", "kind", "created", "files", "size"], rows, notes))
+        columns: Columns = {
+            "address": lambda entry: entry.address,
+            "kind": lambda entry: entry.kind,
+            "created": lambda entry: f"{entry.created:%Y-%m-%d %H:%M}",
+            "files": lambda entry: str(len(entry.files)),
+            "size": lambda entry: size(entry.bytes),
+        }
+        self.screen.listing(document, table(entries, columns, notes))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -117,12 +103,10 @@ class StoreShow(StoreTool):
         files = sorted(entry.files.items())
         document = {
             "format": "microtome/store-show/1",
-            "address": entry.address,
-            "kind": entry.kind,
+            **picked(entry, "address", "kind", "inputs"),
             "specification": dict(entry.specification),
-            "inputs": list(entry.inputs),
             "provenance": dict(entry.provenance),
-            "files": {name: {"bytes": mark.bytes, "blake2b": mark.blake2b} for name, mark in files},
+            "files": {name: picked(mark, "bytes", "blake2b") for name, mark in files},
             "folder": str(entry.folder),
         }
         facts = {name: document[name] for name in ("address", "kind", "folder")}
@@ -232,8 +216,13 @@ class StoreGc(DryRunOption, StoreTool):
                 f" {young} made, changed or read within {self.grace:g} hours {stay}; --grace 0 would remove "
                 "them, too."
             )
-        rows = [[entry.what, entry.name, entry.kind, size(entry.bytes)] for entry in swept.removed]
-        self.screen.listing(document, (["what", "address", "kind", "size"], rows, [note]))
+        columns: Columns = {
+            "what": "what",
+            "address": "name",
+            "kind": "kind",
+            "size": lambda entry: size(entry["bytes"]),
+        }
+        self.screen.listing(document, table(document["removed"], columns, [note]))
 
 
 STORE: Mapping[str, type[Tool]] = MappingProxyType(
@@ -256,6 +245,11 @@ def size(count: int) -> str:
             break
         amount, unit = amount / 1000, larger
     return f"{amount:.3g} {unit}" if unit == "B" else f"{amount:.1f} {unit}"
+
+
+def _entry(entry: StoreEntry) -> dict[str, Any]:
+    made = {name: entry.provenance.get(name) for name in ("created", "seconds")}
+    return {**picked(entry, "address", "kind", "bytes"), "files": len(entry.files), **made}
 
 
 def _count(number: int, singular: str, plural: str) -> str:

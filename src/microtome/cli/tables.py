@@ -12,13 +12,14 @@ from typing import TYPE_CHECKING, Any
 
 from ..rounding import at_least, at_most, between
 from .maps import MOST_COLUMNS
-from .show import Table
+from .show import Columns, Table, table
 
 if TYPE_CHECKING:
     from ..findings.results import Curve, Result, SpanMap, X
     from ..inference.estimate import Estimate
     from ..pruning.pruned import Pruned
     from ..training.evaluation import Evaluation
+    from ..training.tuned import Tuned
     from ..training.writing import TunedRuns
 
 # A span whose cost is not 0 by the band of all spans at once.
@@ -31,11 +32,8 @@ def tables_of(result: Any) -> Iterable[Table]:
 
     if isinstance(result, Result):
         return (*_curve_tables(result), *_saving_tables(result), *_span_tables(result))
-    return TABLES.get(getattr(result, "kind", ""), _no_tables)(result)
-
-
-def _no_tables(_: Any) -> Iterable[Table]:
-    return ()
+    make = TABLES.get(getattr(result, "kind", ""))
+    return () if make is None else make(result)
 
 
 def _curve_tables(result: Result) -> Iterable[Table]:
@@ -64,7 +62,7 @@ def _curve_tables(result: Result) -> Iterable[Table]:
                     if text
                 ]
                 head = [axis, "", what]
-            caption = f"{what[:1].upper()}{what[1:]} on {_where(result)}: {_caption(basis(panel))}."
+            caption = f"{what[:1].upper()}{what[1:]} on {_where(result)}: {basis(panel, table=True)}."
             yield head, rows, [caption, *lines]
             lines = []
 
@@ -76,11 +74,9 @@ def _unit(result: Result, score: str) -> str:
 def _places(axis: str, curves: Sequence[Curve]) -> list[X]:
     """Where any curve has a value; layers from the bottom, whichever curve comes first, and then words."""
     places = list(dict.fromkeys(x for curve in curves for x in curve.x))
-    return (
-        sorted(places, key=lambda x: (isinstance(x, str), 0 if isinstance(x, str) else x))
-        if axis == "layer"
-        else places
-    )
+    if axis != "layer":
+        return places
+    return sorted(places, key=lambda x: (isinstance(x, str), 0 if isinstance(x, str) else x))
 
 
 def _where(result: Result) -> str:
@@ -88,12 +84,6 @@ def _where(result: Result) -> str:
     if not result.split or result.split.startswith(result.task):
         return result.split or result.task
     return f"{result.task}/{result.split}"
-
-
-def _caption(basis: str) -> str:
-    """What a figure rests on, as a table has it: intervals instead of bars."""
-    parts = [part for part in basis.split("; ") if not part.startswith(("shaded", "thin bars"))]
-    return "; ".join(parts).replace("thick bars:", "intervals:").replace("× undefined", "-: undefined")
 
 
 def _at(curve: Curve, x: object, scale: float, *, signed: bool) -> str:
@@ -123,16 +113,22 @@ def _fits(rows: Sequence[Sequence[str]]) -> bool:
 def _saving_tables(result: Result) -> Iterable[Table]:
     from ..figures.savings import savings_of
 
-    rows = [
-        [str(record["blocks"]), part]
-        + [f"{record[f'{name}_ratio']:.2f}" for name in ("backward", "update", "memory")]
+    records = [
+        {**record, "part": part}
         for part, records in savings_of(result).items()
         for record in records
         if record["blocks"]
     ]
-    if rows:
-        head = ["blocks frozen", "", "backward pass", "whole update", "memory"]
-        yield head, rows, ["Time and memory of activations, relative to an update with nothing frozen."]
+    columns: Columns = {
+        "blocks frozen": "blocks",
+        "": "part",
+        "backward pass": lambda record: f"{record['backward_ratio']:.2f}",
+        "whole update": lambda record: f"{record['update_ratio']:.2f}",
+        "memory": lambda record: f"{record['memory_ratio']:.2f}",
+    }
+    if records:
+        note = "Time and memory of activations, relative to an update with nothing frozen."
+        yield table(records, columns, [note])
 
 
 def _span_tables(result: Result) -> Iterable[Table]:
@@ -142,12 +138,10 @@ def _span_tables(result: Result) -> Iterable[Table]:
         return
     spans, *others = result.spans
     depth = spans.depth
-    parts = [
-        part for part in basis(spans, result.score).split("; ") if not part.startswith(("dot", "hatched"))
-    ]
     notes = [
         f"Cost in {_unit(result, result.score)} of skipping blocks first to last on {_where(result)}.",
-        f"{'; '.join(parts)}; {SURE}: not 0 by a {spans.level * 100:g}% band of all spans at once.",
+        f"{basis(spans, result.score, table=True)}; {SURE}: not 0 by a {spans.level * 100:g}% band of "
+        "all spans at once.",
     ]
     blocks = range(1, depth + 1)
     if depth <= MOST_COLUMNS:
@@ -178,58 +172,48 @@ def _cost(spans: SpanMap, first: int, last: int, points: float) -> str:
 
 def _tuned(result: TunedRuns) -> Iterable[Table]:
     """The scores of every seed."""
-    names = list(result.runs[0].scores)
-    rows = [
-        [
-            str(run.seeds.order),
-            *(_interval(run.scores[name]) for name in names),
-            f"{run.course['updates']:,}",
-            f"{run.course['seconds']:.0f}",
-            run.failure or "",
-        ]
-        for run in result.runs
-    ]
-    baseline = result.runs[0].evaluation.baseline
-    notes = [f"Majority baseline: {', '.join(f'{name} {value:.4f}' for name, value in baseline.items())}."]
-    folders = [str(run.folder) for run in result.runs]
-    yield ["seed", *names, "updates", "seconds", "failure"], rows, [*(notes if baseline else []), *folders]
+
+    def score(name: str) -> Callable[[Tuned], str]:
+        return lambda run: _interval(run.scores[name])
+
+    columns: Columns = {
+        "seed": lambda run: str(run.seeds.order),
+        **{name: score(name) for name in result.runs[0].scores},
+        "updates": lambda run: f"{run.course['updates']:,}",
+        "seconds": lambda run: f"{run.course['seconds']:.0f}",
+        "failure": lambda run: run.failure or "",
+    }
+    baseline = ", ".join(f"{name} {value:.4f}" for name, value in result.runs[0].evaluation.baseline.items())
+    notes = [f"Majority baseline: {baseline}."] if baseline else []
+    yield table(result.runs, columns, [*notes, *(str(run.folder) for run in result.runs)])
 
 
 def _evaluated(result: Evaluation) -> Iterable[Table]:
     """Every score with its interval and the majority baseline."""
-    rows = [
-        [
-            name,
-            f"{score.value:.4f}",
-            f"{at_least(score.low, 4)} to {at_most(score.high, 4)}"
-            if score.low is not None and score.high is not None
-            else "",
-            f"{result.baseline[name]:.4f}" if name in result.baseline else "",
-        ]
-        for name, score in result.scores.items()
-    ]
-    head = ["score", "value", f"{result.level * 100:g} % interval over examples", "majority baseline"]
-    yield head, rows, [f"{len(result.ids):,} examples of {result.task}/{result.split}."]
+    columns: Columns = {
+        "score": lambda name: name,
+        "value": lambda name: f"{result.scores[name].value:.4f}",
+        f"{result.level * 100:g} % interval over examples": lambda name: _ends(result.scores[name]),
+        "majority baseline": lambda name: f"{result.baseline[name]:.4f}" if name in result.baseline else "",
+    }
+    examples = f"{len(result.ids):,} examples of {result.task}/{result.split}."
+    yield table(result.scores, columns, [examples])
 
 
 def _pruned(result: Pruned) -> Iterable[Table]:
     """The tested sequence of cuts, and times of both models."""
     from ..interventions.choosing import named
 
-    rows = [
-        [
-            named(result.without(step.candidate.what)),
-            f"{step.candidate.cost:.2f}",
-            f"{step.found.drop:.2f}",
-            at_most(step.found.upper),
-            f"{step.found.p:.3g}",
-            "safe" if step.found.safe else "not shown to be safe",
-        ]
-        for step in result.steps
-    ]
-    head = ["without", "cost (choosing)", "drop (certifying)", "at most", "p", f"margin {result.max_drop:g}"]
+    columns: Columns = {
+        "without": lambda step: named(result.without(step.candidate.what)),
+        "cost (choosing)": lambda step: f"{step.candidate.cost:.2f}",
+        "drop (certifying)": lambda step: f"{step.found.drop:.2f}",
+        "at most": lambda step: at_most(step.found.upper),
+        "p": lambda step: f"{step.found.p:.3g}",
+        f"margin {result.max_drop:g}": lambda step: "safe" if step.found.safe else "not shown to be safe",
+    }
     scored = f"{result.scored} cuts were scored: {result.tried}."
-    yield head, rows, [scored, f"{result.chosen_on}. {result.certified_on}."]
+    yield table(result.steps, columns, [scored, f"{result.chosen_on}. {result.certified_on}."])
     if result.speed is not None:
         yield ["", "before", "after", "ratio [range]"], result.speed.table(), []
 
@@ -241,6 +225,11 @@ TABLES: Mapping[str, Callable[[Any], Iterable[Table]]] = MappingProxyType(
 
 
 def _interval(score: Estimate) -> str:
+    ends = "" if score.low is None or score.high is None else f" {between(score.low, score.high, 4)}"
+    return f"{score.value:.4f}{ends}"
+
+
+def _ends(score: Estimate) -> str:
     if score.low is None or score.high is None:
-        return f"{score.value:.4f}"
-    return f"{score.value:.4f} {between(score.low, score.high, 4)}"
+        return ""
+    return f"{at_least(score.low, 4)} to {at_most(score.high, 4)}"

@@ -76,31 +76,33 @@ def _run(kind: type[Experiment], options: Mapping[str, Any], shared: Mapping[str
             Shelf(context.store)
         if folder is not None:
             check_folder(folder)
-        experiments = [kind(**each) for each in _by_task(kind, options)]
+        experiments = [kind(**values) for values in _by_task(kind, options)]
         if folder is not None:
             experiments[0].check_out(folder)
         with screen.working(), using_threads(context.threads):
-            plans = [one.plan(context) for one in experiments]
+            plans = [experiment.plan(context) for experiment in experiments]
     folders = _folders(plans, out, experiments)
     for note in dict.fromkeys(note for plan in plans for note in plan.notes):
         screen.note(note)
     if shared["dry_run"]:
-        _show_plans(screen, plans)
+        documents = [
+            {"format": "microtome/plan/1", **({"task": plan.name} if plan.name else {}), **plan.summary}
+            for plan in plans
+        ]
+        screen.listing(_joined("plans", documents), ([], [], [plan.sentence for plan in plans]))
         return
     results: list[Any] = []
-    for one, plan, folder in zip(experiments, plans, folders, strict=True):
+    for experiment, plan, folder in zip(experiments, plans, folders, strict=True):
         screen.note(plan.sentence)
         with screen.working() as progress, using_threads(context.threads):
-            result = one.complete(plan, context.reporting(progress))
+            result = experiment.complete(plan, context.reporting(progress))
         # Files first: a reader who leaves early, as `head` does, must not cost the user the result.
         result = write_result(screen, result, folder)
         if not screen.json:
             print_result(screen, result, folder)
         results.append(result)
     if screen.json:
-        documents = [result.document() for result in results]
-        joined = {"format": "microtome/results/1", "results": documents}
-        screen.result(documents[0] if len(documents) == 1 else joined, "")
+        screen.result(_joined("results", [result.document() for result in results]), "")
     if any(getattr(result, "failure", None) for result in results):
         raise typer.Exit(1)
 
@@ -119,30 +121,18 @@ def _named_as_typed(kind: type[Experiment]) -> Iterator[None]:
         raise type(error)(f"--{flags[name].replace('_', '-')} {rest}") from error
 
 
-def _by_task(kind: type[Experiment], options: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
+def _by_task(kind: type[Experiment], options: Mapping[str, Any]) -> list[dict[str, Any]]:
     """The options of each experiment: one per task, unless tasks are taken together."""
     tasks = options.get("task")
     if not isinstance(tasks, list):
-        yield dict(options)
-    elif kind.together:
-        yield {**options, "task": tasks if len(tasks) > 1 else tasks[0]}
-    else:
-        for task in tasks:
-            yield {**options, "task": task}
+        return [dict(options)]
+    together = kind.together and len(tasks) > 1
+    return [{**options, "task": task} for task in ([tasks] if together else tasks)]
 
 
-def _show_plans(screen: Screen, plans: Sequence[Plan]) -> None:
-    names = [{"task": plan.name} if plan.name else {} for plan in plans]
-    documents = [
-        {"format": "microtome/plan/1", **name, **plan.summary}
-        for name, plan in zip(names, plans, strict=True)
-    ]
-    if len(plans) == 1:
-        screen.result(documents[0], plans[0].sentence)
-    elif screen.json:
-        screen.result({"format": "microtome/plans/1", "plans": documents}, "")
-    else:
-        screen.sentences([plan.sentence for plan in plans])
+def _joined(name: str, documents: Sequence[dict[str, Any]]) -> dict[str, Any]:
+    """One document, or one that holds several."""
+    return documents[0] if len(documents) == 1 else {"format": f"microtome/{name}/1", name: documents}
 
 
 def _folders(plans: Sequence[Plan], out: Path | None, experiments: Sequence[Experiment]) -> list[Path | None]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
+from itertools import zip_longest
 from types import MappingProxyType
 from typing import Any
 
@@ -105,16 +106,11 @@ def _read(
         for left_maps in left:
             reading.add(left_maps)
         return reading.finish()
-    right_sentences = iter(right)
-    count = 0
-    for left_maps in left:
-        right_maps = next(right_sentences, None)
-        if right_maps is None:
-            raise InputError(f"both sides must have the same sentences, but the right ends after {count}.")
+    for count, (left_maps, right_maps) in enumerate(zip_longest(left, right)):
+        if left_maps is None or right_maps is None:
+            side = "left" if left_maps is None else "right"
+            raise InputError(f"both sides must have the same sentences, but the {side} ends after {count}.")
         reading.add(left_maps, right_maps)
-        count += 1
-    if next(right_sentences, None) is not None:
-        raise InputError(f"both sides must have the same sentences, but the left ends after {count}.")
     return reading.finish()
 
 

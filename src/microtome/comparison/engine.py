@@ -62,7 +62,7 @@ def run(
     return _Run(request, scores, source).outcome(spectra)
 
 
-class _Side:
+class _LayerSide:
     """
     The banks of one side, and the debiased norm of each layer's own scatter matrix.
 
@@ -160,7 +160,7 @@ class _Run:
         stacks = request.sides
         if clusters is not None and not np.array_equal(clusters.order, np.arange(clusters.n)):
             stacks = [stack.take(clusters.order) for stack in stacks]
-        sides = [_Side(stack) for stack in stacks]
+        sides = [_LayerSide(stack) for stack in stacks]
         self.left, self.right = sides[0], sides[-1]
         self.shape = (len(stacks[0]), len(stacks[-1]))
         self.tables = {choice.label: Table.blank(self.shape) for choice in self.measures}
@@ -216,7 +216,7 @@ class _Run:
             self.reading.add_scores(stacks, crossing, places, lefts, rights)
 
     def _make_banks(
-        self, crossing: Crossing, correction: torch.Tensor, known: Sequence[tuple[_Side, int]]
+        self, crossing: Crossing, correction: torch.Tensor, known: Sequence[tuple[_LayerSide, int]]
     ) -> None:
         """Create banks for the layers of a pass that occur for the first time."""
         fresh = [

@@ -106,13 +106,7 @@ def read_clusters(clusters: Any, n: int, *, balanced: bool = True, noun: str = "
         row_clusters = clusters
     else:
         if isinstance(clusters, (str, os.PathLike)):
-            check_plain(clusters)
-            try:
-                clusters = np.load(clusters, allow_pickle=False)
-            except _UNREADABLE as error:
-                raise InputError(
-                    f"clusters must be a readable .npy file, but got {clusters!s}: {error}."
-                ) from error
+            clusters = _load(clusters, "clusters")
         elif type(clusters).__module__.split(".")[0] == "torch":
             clusters = clusters.cpu().numpy()
         row_clusters = Clusters.from_ids(clusters, n, balanced=balanced, noun=noun)
@@ -141,7 +135,8 @@ def choose_rows(
     """
     indices = np.arange(n)
     if leave_out is not None:
-        mask = _read_mask(leave_out) if isinstance(leave_out, (str, os.PathLike)) else np.asarray(leave_out)
+        path = isinstance(leave_out, (str, os.PathLike))
+        mask = _load(leave_out, "leave_out") if path else np.asarray(leave_out)
         if mask.shape != (n,) or mask.dtype != bool:
             raise must("leave_out", f"a boolean array of length {n}", f"{mask.dtype} of shape {mask.shape}")
         indices = indices[~mask]
@@ -163,12 +158,12 @@ def choose_rows(
     return None if len(indices) == n else indices
 
 
-def _read_mask(path: str | os.PathLike[str]) -> np.ndarray:
+def _load(path: str | os.PathLike[str], name: str) -> np.ndarray:
     check_plain(path)
     try:
         return np.load(path, allow_pickle=False)
     except _UNREADABLE as error:
-        raise InputError(f"leave_out must be a readable .npy file, but got {path!s}: {error}.") from error
+        raise InputError(f"{name} must be a readable .npy file, but got {path!s}: {error}.") from error
 
 
 def check_remove_top(remove_top: int, widths: Sequence[int]) -> None:

@@ -178,7 +178,7 @@ def make_plan(request: Request) -> EnginePlan:
     left, right, measures = request.left, request.right, request.measures
     certainty, clustered = request.options.certainty, request.clusters is not None
     resampled = certainty and any(choice.measure.interval == "halves" for choice in measures)
-    n, memory, itemsize = left.rows, request.memory, 8 if request.exact else 4
+    n, memory, itemsize = request.n, request.memory, _itemsize(request)
     left_widths = np.array(left.widths)
     right_widths = left_widths if right is None else np.array(right.widths)
     spectra = sum(w * w for w in [*left_widths, *([] if right is None else right_widths)]) * (
@@ -188,9 +188,7 @@ def make_plan(request: Request) -> EnginePlan:
     lefts, rights, tile_rows, state = (), (), TILE_ROWS, 0
     for groups in range(1, most + 1):
         lefts, rights = _groups(len(left), groups), _groups(len(right_widths), groups)
-        tile_rows, state = _state(
-            left_widths, right_widths, lefts, rights, itemsize, n, memory, right is None
-        )
+        tile_rows, state = _state(request, (left_widths, right_widths), lefts, rights)
         if state + spectra <= memory or groups == most:
             break
     symmetric = right is None
@@ -224,24 +222,26 @@ def make_plan(request: Request) -> EnginePlan:
     )
 
 
+def _itemsize(request: Request) -> int:
+    return 8 if request.exact else 4
+
+
 def _groups(count: int, groups: int) -> tuple[tuple[int, ...], ...]:
     return tuple(tuple(int(i) for i in part) for part in np.array_split(np.arange(count), min(groups, count)))
 
 
 def _state(
-    left_widths: np.ndarray,
-    right_widths: np.ndarray,
+    request: Request,
+    widths: tuple[np.ndarray, np.ndarray],
     lefts: tuple[tuple[int, ...], ...],
     rights: tuple[tuple[int, ...], ...],
-    itemsize: int,
-    n: int,
-    memory: int,
-    symmetric: bool,
 ) -> tuple[int, int]:
     """Tile rows and bytes of the largest pass: sums, one product, and the tile."""
+    left_widths, right_widths = widths
+    itemsize, n, memory = _itemsize(request), request.n, request.memory
     largest_left = max(int(left_widths[list(g)].sum()) for g in lefts)
     largest_right = max(int(right_widths[list(g)].sum()) for g in rights)
-    single_pass = symmetric and len(lefts) == 1
+    single_pass = request.right is None and len(lefts) == 1
     sums = 8 * largest_left * largest_right // (2 if single_pass else 1)
     sums += 8 * int(left_widths.max()) * largest_right // (2 if single_pass else 1)
     product = itemsize * int(left_widths.max()) * largest_right

@@ -109,7 +109,8 @@ def compare_layers(bench: Bench, encoder: Any, runs: Sequence[Tuned], baselines:
 
 def _draw(bench: Bench, similarity_map: Map, name: str) -> None:
     """Draw one map of everything that became of an encoder, to be shown elsewhere."""
-    from ..figures.heatmap import draw, save_figure
+    from ..figures.files import save_figure
+    from ..figures.heatmap import draw
 
     axes = draw(
         similarity_map, title=f"{name}, tuned with {len(bench.plan.seeds)} seeds, and drawn at random"

@@ -12,7 +12,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
-from ..context import Context, Progress
+from ..context import Context
 from ..encoders.encoder import Encoder
 from ..errors import InputError, WorkError
 from ..findings.results import X
@@ -143,7 +143,7 @@ def run_all(
         for place, run in enumerate(runs):
             if run.work not in outcomes:
                 label = f"{place + 1}/{len(runs)} {run.arm} {run.x} seed {run.name}"
-                outcomes[run.work] = trainer.run(run, context.named(label).progress)
+                outcomes[run.work] = trainer.run(run, context.named(label))
         return [replace(outcomes[run.work], run=run) for run in runs]
 
 
@@ -211,7 +211,7 @@ class _Trainer:
     context: Context
     keep_models: bool
 
-    def run(self, run: Run, progress: Progress | None = None) -> Done:
+    def run(self, run: Run, context: Context) -> Done:
         """Read the outcome of a run, or train it."""
         changed, recipe, options, address = self._request(run)
         outcome = self._stored(address, run)
@@ -223,7 +223,7 @@ class _Trainer:
             outcome = _read(shelf, address, run, self.task, weights=self.keep_models)
             if outcome is not None:
                 return outcome
-            finetune(changed, self.task, recipe, context=self.context.reporting(progress), **options)
+            finetune(changed, self.task, recipe, context=context, **options)
             if not self.keep_models:
                 _remove_weights(shelf, address)
             outcome = _read(shelf, address, run, self.task)

@@ -2,31 +2,37 @@
 
 from __future__ import annotations
 
-import re
-import textwrap
-import warnings
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ..errors import WorkError, must
+from ..errors import must
 from ..findings.maps import Map
 from ..findings.methods import declared, model_borders, null_range, split_names
 from ..findings.stackblocks import StackBlocks
 from ..findings.words import number
-from .earlier import CREATOR, is_foreign, write_picture
+from .captions import (
+    add_bar,
+    add_caption,
+    add_panel,
+    draw_cells,
+    hatch_cells,
+    is_dark,
+    new_figure,
+    printable,
+    room_of,
+)
+from .files import FORMATS, save_all
 from .outlines import outline_stacks
 
 if TYPE_CHECKING:
     import os
 
     from matplotlib.axes import Axes
-    from matplotlib.figure import Figure
 
-FORMATS = ("png", "svg", "pdf")
 SEQUENTIAL = "viridis"
 DIVERGING = "PuOr"
 # Inches per cell, and the bounds of the drawing; between them every layer has the same size.
@@ -76,23 +82,15 @@ def draw(
     matplotlib.axes.Axes
     """
     axes = new_axes(similarity_map) if ax is None else ax
-    figure = _root_figure(axes)
-    values = np.ma.masked_invalid(np.asarray(similarity_map.values, dtype=np.float64))
     low, high = color_range(similarity_map, vmin, vmax)
-    mesh = axes.pcolormesh(
-        np.arange(similarity_map.shape[1] + 1) - 0.5,
-        np.arange(similarity_map.shape[0] + 1) - 0.5,
-        values,
+    mesh = draw_cells(
+        axes,
+        np.asarray(similarity_map.values, dtype=np.float64),
         cmap=cmap or (DIVERGING if _is_difference(similarity_map) else SEQUENTIAL),
         vmin=low,
         vmax=high,
-        # Without an edge of the same color, viewers of vector files show hairlines between cells.
-        edgecolors="face",
-        linewidth=0.2,
     )
     axes.set_aspect("equal")
-    for spine in axes.spines.values():
-        spine.set_visible(False)
     wide, tall = _room(axes, similarity_map)
     _name_axis(axes, similarity_map, "right", wide)
     _name_axis(axes, similarity_map, "left", tall)
@@ -103,11 +101,18 @@ def draw(
         parse_math=False,
         wrap=False,
     )
-    _hatch_undefined(axes, similarity_map)
+    hatch_cells(axes, np.argwhere(~np.isfinite(similarity_map.values)).tolist())
     _part_models(axes, similarity_map)
     _write_cells(axes, similarity_map, mesh, wide / similarity_map.shape[1], annotate)
-    _add_colorbar(figure, axes, similarity_map, mesh, low, high, wide)
-    _add_basis(axes, similarity_map, wide, outline_stacks(axes, similarity_map, blocks))
+    finite = similarity_map.values[np.isfinite(similarity_map.values)]
+    below, above = bool((finite < low - 1e-4).any()), bool((finite > high + 1e-4).any())
+    extend = "both" if below and above else "min" if below else "max" if above else "neither"
+    label = "difference" if _is_difference(similarity_map) else "similarity"
+    bar = add_bar(axes, mesh, label, wide, extend=extend, extendfrac=0.03)
+    if low < 0 < high:
+        bar.ax.axhline(0.0, color="black", linewidth=0.8)
+    outlined = outline_stacks(axes, similarity_map, blocks)
+    add_caption(axes, f"{basis(similarity_map)}{outlined}", wide + 70)
     return axes
 
 
@@ -143,51 +148,9 @@ def save_figures(
     tuple of Path
         `<measure>.<format>` for each map.
     """
-    for kind in formats:
-        if kind not in FORMATS:
-            raise must("formats", f"among {', '.join(FORMATS)}", kind)
-    target = Path(folder)
-    written: list[Path] = []
-    try:
-        target.mkdir(parents=True, exist_ok=True)
-        for stem, similarity_map in zip(file_stems(list(maps)), maps.values(), strict=True):
-            axes = draw(similarity_map, **{"blocks": getattr(maps, "blocks", ()), **options})
-            for kind in formats:
-                path = target / f"{stem}.{kind}"
-                save_figure(axes, path)
-                written.append(path)
-    except OSError as error:
-        raise WorkError(f"figures must be written to a writable folder, but got: {error}.") from error
-    return tuple(written)
-
-
-def save_figure(axes: Axes, path: Path) -> None:
-    """Write the figure of some axes in the format of the file suffix, without a timestamp."""
-    if is_foreign(path):
-        return
-    dates: dict[str, dict[str, Any]] = {"svg": {"Date": None}, "pdf": {"CreationDate": None}}
-    metadata = {"Creator": CREATOR, **dates.get(path.suffix[1:], {})}
-    with _file_settings():
-        write_picture(_root_figure(axes), path, metadata)
-
-
-def file_stems(measures: Sequence[str]) -> list[str]:
-    """
-    Convert names of measures to distinct file names.
-
-    Examples
-    --------
-    >>> file_stems(["svcca", "svcca:threshold=0.9"])
-    ['svcca', 'svcca_threshold-0.9']
-    """
-    stems: list[str] = []
-    for measure in measures:
-        stem = re.sub(r"[^A-Za-z0-9._-]", "_", measure.replace("=", "-")).strip(".") or "map"
-        free = stem
-        while free.lower() in (used.lower() for used in stems):
-            free = f"{stem}_{len(stems)}"
-        stems.append(free)
-    return stems
+    shared = {"blocks": getattr(maps, "blocks", ()), **options}
+    drawings = {name: partial(draw, similarity_map, **shared) for name, similarity_map in maps.items()}
+    return save_all(folder, formats, drawings)
 
 
 def color_range(
@@ -222,11 +185,6 @@ def color_range(
     return low, high
 
 
-def printable(text: str) -> str:
-    """Replace characters that cannot be drawn."""
-    return "".join(c if c.isprintable() else "\ufffd" for c in text)
-
-
 def basis(similarity_map: Map) -> str:
     """Describe the basis of a map: rows, unit, estimator, null, intervals and undefined cells."""
     parts = [f"n = {similarity_map.n:,} rows", f"unit: {similarity_map.unit}", similarity_map.estimator]
@@ -258,43 +216,18 @@ def basis(similarity_map: Map) -> str:
 
 def new_axes(similarity_map: Map) -> Axes:
     """Create axes of a new figure, sized by the number of layers."""
-    from matplotlib.backends.backend_agg import FigureCanvasAgg
-    from matplotlib.figure import Figure
-
     rows, columns = similarity_map.shape
     most = max(rows, columns)
     cell = min(max(CELL, SMALLEST / most), LARGEST / most)
     wide, tall = cell * columns, cell * rows
-    figure = Figure(figsize=(wide + 1.8, tall + 1.8))
-    FigureCanvasAgg(figure)
-    return figure.add_axes((0.7 / (wide + 1.8), 1.2 / (tall + 1.8), wide / (wide + 1.8), tall / (tall + 1.8)))
-
-
-def _root_figure(axes: Axes) -> Figure:
-    from matplotlib.figure import Figure
-
-    figure = axes.get_figure(root=True)
-    if not isinstance(figure, Figure):
-        raise must("ax", "part of a figure", "axes without one")
-    return figure
-
-
-@contextmanager
-def _file_settings() -> Iterator[None]:
-    import matplotlib as mpl
-
-    with mpl.rc_context({"svg.hashsalt": "microtome", "pdf.fonttype": 42}), warnings.catch_warnings():
-        # Names in a script that the font lacks are drawn as boxes; a warning would not help the user.
-        warnings.filterwarnings("ignore", message="Glyph .* missing")
-        yield
+    return add_panel(new_figure(wide + 1.8, tall + 1.8), 0.7, 1.2, wide, tall)
 
 
 def _room(axes: Axes, similarity_map: Map) -> tuple[float, float]:
     """Width and height of the drawn square cells in points."""
-    box = axes.get_position(original=True)
-    width, height = _root_figure(axes).get_size_inches() * 72
-    cell = min(box.width * width / similarity_map.shape[1], box.height * height / similarity_map.shape[0])
-    return cell * similarity_map.shape[1], cell * similarity_map.shape[0]
+    (width, height), (rows, columns) = room_of(axes), similarity_map.shape
+    cell = min(width / columns, height / rows)
+    return cell * columns, cell * rows
 
 
 def _is_difference(similarity_map: Map) -> bool:
@@ -348,17 +281,6 @@ def _step(count: int, room: float, along: float) -> int:
     return next((s for s in (1, 2, 3, 4, 5, 6, 10, 12, 20, 24, 50) if s >= least), int(np.ceil(least)))
 
 
-def _hatch_undefined(axes: Axes, similarity_map: Map) -> None:
-    from matplotlib.patches import Rectangle
-
-    for i, j in np.argwhere(~np.isfinite(similarity_map.values)):
-        axes.add_patch(
-            Rectangle(
-                (j - 0.5, i - 0.5), 1, 1, facecolor="#eeeeee", edgecolor="#777777", hatch="////", linewidth=0
-            )
-        )
-
-
 def _write_cells(axes: Axes, similarity_map: Map, mesh: Any, cell: float, annotate: bool | None) -> None:
     """Write the values or, where there is no room for them, a minus sign into the cells below 0."""
     finite = [(int(i), int(j)) for i, j in np.argwhere(np.isfinite(similarity_map.values))]
@@ -373,57 +295,7 @@ def _write_cells(axes: Axes, similarity_map: Map, mesh: Any, cell: float, annota
             if similarity_map.values[index] < 0 and not _is_difference(similarity_map)
         ]
         texts, size = dict.fromkeys(below, "−"), min(7.0, 0.7 * cell)
+    look: dict[str, Any] = {"ha": "center", "va": "center", "fontsize": size, "parse_math": False}
     for (i, j), text in texts.items():
-        dark = _luminance(mesh.cmap(mesh.norm(float(similarity_map.values[i, j])))) < 0.179
-        axes.text(
-            j,
-            i,
-            text,
-            ha="center",
-            va="center",
-            fontsize=size,
-            color="white" if dark else "black",
-            parse_math=False,
-        )
-
-
-def _luminance(color: Sequence[float]) -> float:
-    """Relative luminance; black and white stand out equally at 0.179."""
-    linear = [c / 12.92 if c <= 0.04045 else ((c + 0.055) / 1.055) ** 2.4 for c in color[:3]]
-    return 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]
-
-
-def _add_colorbar(
-    figure: Figure, axes: Axes, similarity_map: Map, mesh: Any, low: float, high: float, wide: float
-) -> None:
-    finite = similarity_map.values[np.isfinite(similarity_map.values)]
-    below, above = bool((finite < low - 1e-4).any()), bool((finite > high + 1e-4).any())
-    extend = "both" if below and above else "min" if below else "max" if above else "neither"
-    # Sized in points, and attached to the square cells rather than to the space around them.
-    colorbar_axes = axes.inset_axes((1 + 8 / wide, 0.0, 9 / wide, 1.0))
-    bar = figure.colorbar(mesh, cax=colorbar_axes, extend=extend, extendfrac=0.03)
-    outline: Any = bar.outline
-    outline.set_linewidth(0.4)
-    bar.ax.tick_params(labelsize=7, length=2, width=0.5)
-    if low < 0 < high:
-        bar.ax.axhline(0.0, color="black", linewidth=0.8)
-    bar.set_label("difference" if _is_difference(similarity_map) else "similarity", fontsize=8)
-
-
-def _add_basis(axes: Axes, similarity_map: Map, wide: float, outline_note: str) -> None:
-    size = 6.0
-    lines = textwrap.wrap(basis(similarity_map) + outline_note, max(int((wide + 70) / (size * 0.5)), 44))
-    axes.annotate(
-        "\n".join(lines),
-        xy=(0.0, 0.0),
-        xycoords=(axes.transAxes, axes.xaxis.label),
-        xytext=(-24, -5),
-        textcoords="offset points",
-        ha="left",
-        va="top",
-        fontsize=size,
-        color="#333333",
-        linespacing=1.25,
-        annotation_clip=False,
-        parse_math=False,
-    )
+        dark = is_dark(mesh, float(similarity_map.values[i, j]))
+        axes.text(j, i, text, color="white" if dark else "black", **look)

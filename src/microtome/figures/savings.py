@@ -9,9 +9,8 @@ import numpy as np
 
 from ..errors import InputError
 from ..findings.results import Result
-from .captions import add_caption, room_of, title_of
+from .captions import add_caption, printable, room_of, title_of
 from .curves import COLORS, MARKERS, MOST_TICKS, new_axes, style
-from .heatmap import printable
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

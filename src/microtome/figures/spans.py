@@ -10,8 +10,18 @@ import numpy as np
 from ..errors import must
 from ..findings.results import SpanMap
 from ..findings.words import score_label
-from .captions import add_caption, add_panel, new_figure, room_of
-from .heatmap import DIVERGING, printable
+from .captions import (
+    add_bar,
+    add_caption,
+    add_panel,
+    draw_cells,
+    hatch_cells,
+    is_dark,
+    new_figure,
+    printable,
+    room_of,
+)
+from .heatmap import DIVERGING
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -62,32 +72,19 @@ def draw_spans(
     end = common_reach([span_map], points) if reach is None else float(reach)
     if not end > 0:
         raise must("reach", "above 0", reach)
-    edges = np.arange(span_map.depth + 1) + 0.5
     norm, steep = _norm(costs, end, bounded=points == 100)
-    mesh = axes.pcolormesh(
-        edges,
-        edges,
-        np.ma.masked_invalid(costs),
-        cmap=DIVERGING,
-        norm=norm,
-        # Without an edge of the same color, viewers of vector files show hairlines between cells.
-        edgecolors="face",
-        linewidth=0.2,
-    )
+    mesh = draw_cells(axes, costs, first=1, cmap=DIVERGING, norm=norm)
     axes.set_aspect("equal")
     axes.invert_yaxis()
-    for spine in axes.spines.values():
-        spine.set_visible(False)
     # Points of a cell.
     cell = min(room_of(axes)) / span_map.depth
     _name_axes(axes, span_map, cell)
-    _hatch_undefined(axes, span_map)
+    hatch_cells(axes, _undefined(span_map), first=1)
     _write_cells(axes, span_map, costs, mesh, cell)
     lowest = float(np.nanmin(costs, initial=0.0))
     unit = "points" if points == 100 else printable(score_label(score)) or "units of the score"
-    _add_colorbar(
-        axes, mesh, f"cost in {unit}{', logarithmic' if steep else ''}", cell * span_map.depth, lowest
-    )
+    label = f"cost in {unit}{', logarithmic' if steep else ''}"
+    _limit_bar(add_bar(axes, mesh, label, cell * span_map.depth), mesh, lowest)
     axes.set_title(printable(span_map.name if title is None else title), fontsize=10, pad=8, parse_math=False)
     add_caption(axes, basis(span_map, score), cell * span_map.depth + 60)
     return axes
@@ -112,17 +109,17 @@ def common_reach(maps: Sequence[SpanMap], points: float = 100.0) -> float:
     return max((points * float(v.max()) for v in costs if v.size), default=0.0) or 1.0
 
 
-def basis(span_map: SpanMap, score: str = "") -> str:
+def basis(span_map: SpanMap, score: str = "", *, table: bool = False) -> str:
     """Describe the basis of a span map: score of the complete model, examples, unit, runs and markers."""
     full = f"{span_map.full:.4f}" if abs(span_map.full) < 10 else f"{span_map.full:,.1f}"
     parts = [f"{score or 'score'} of the whole model: {full}", f"n = {span_map.n:,} examples"]
     parts.append(f"unit: {span_map.unit}")
     if span_map.seeds > 1:
         parts.append(f"mean of {span_map.seeds} runs")
-    if np.isfinite(span_map.band_low).any():
+    if not table and np.isfinite(span_map.band_low).any():
         mark = "dot" if span_map.depth <= MOST_WRITTEN else "dot or minus"
         parts.append(f"{mark}: not 0 by a {span_map.level * 100:g}% band of all spans at once")
-    if _undefined(span_map):
+    if not table and _undefined(span_map):
         parts.append("hatched: undefined")
     return "; ".join(printable(part).rstrip(".") for part in (*parts, span_map.note) if part)
 
@@ -163,25 +160,13 @@ def _undefined(span_map: SpanMap) -> list[tuple[int, int]]:
     return [(int(i), int(j)) for i, j in np.argwhere(~np.isfinite(span_map.values)) if j >= i]
 
 
-def _hatch_undefined(axes: Axes, span_map: SpanMap) -> None:
-    from matplotlib.patches import Rectangle
-
-    for i, j in _undefined(span_map):
-        axes.add_patch(
-            Rectangle(
-                (j + 0.5, i + 0.5), 1, 1, facecolor="#eeeeee", edgecolor="#777777", hatch="////", linewidth=0
-            )
-        )
-
-
 def _write_cells(axes: Axes, span_map: SpanMap, costs: np.ndarray, mesh: Any, cell: float) -> None:
     """Write the costs where there is room, and mark those whose band excludes 0."""
     written = span_map.depth <= MOST_WRITTEN
     marks: dict[tuple[str, str], list[tuple[float, float]]] = {}
     for i, j in np.argwhere(np.isfinite(costs)):
         cost = float(costs[i, j])
-        dark = _luminance(mesh.cmap(mesh.norm(cost))) < 0.179
-        color = "white" if dark else "black"
+        color = "white" if is_dark(mesh, cost) else "black"
         if written:
             size = min(7.0, 0.36 * cell)
             axes.text(j + 1, i + 1, short(cost), ha="center", va="center", fontsize=size, color=color)
@@ -210,19 +195,7 @@ def short(cost: float) -> str:
     return text if cost >= 0 or not float(text) else f"−{text}"
 
 
-def _luminance(color: Sequence[float]) -> float:
-    """Relative luminance; black and white stand out equally at 0.179."""
-    linear = [c / 12.92 if c <= 0.04045 else ((c + 0.055) / 1.055) ** 2.4 for c in color[:3]]
-    return 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]
-
-
-def _add_colorbar(axes: Axes, mesh: Any, label: str, wide: float, lowest: float) -> None:
-    figure = axes.get_figure(root=True)
-    # Attached to the square cells rather than to the space around them.
-    beside = axes.inset_axes((1 + 8 / wide, 0.0, 9 / wide, 1.0))
-    bar = figure.colorbar(mesh, cax=beside)  # pyright: ignore[reportOptionalMemberAccess, reportAttributeAccessIssue]
-    bar.outline.set_linewidth(0.4)  # pyright: ignore[reportCallIssue, reportAttributeAccessIssue]
-    bar.ax.tick_params(labelsize=7, length=2, width=0.5)
+def _limit_bar(bar: Any, mesh: Any, lowest: float) -> None:
     bar.ax.axhline(0.0, color="black", linewidth=0.8)
     # The colors are symmetric around 0, but the bar is cut below the largest gain.
     near, end = getattr(mesh.norm, "linthresh", None), mesh.norm.vmax
@@ -231,4 +204,3 @@ def _add_colorbar(axes: Axes, mesh: Any, label: str, wide: float, lowest: float)
         powers = [10.0**k for k in range(-9, 16) if 2 * near < 10.0**k <= end]
         bar.set_ticks([*(-power for power in powers if -power >= lowest), 0.0, *powers])
         bar.ax.minorticks_off()
-    bar.set_label(label, fontsize=8)

@@ -4,19 +4,21 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ..errors import InputError, WorkError, must
+from ..errors import InputError
 from ..findings.blocks import Block
 from ..findings.results import Result
 from ..findings.stackblocks import read_blocks
 from ..findings.words import score_label
-from .captions import add_caption, add_panel, new_figure, room_of, title_of
+from .captions import add_bar, add_caption, add_panel, draw_cells, new_figure, printable, room_of, title_of
 from .curves import COLORS
-from .heatmap import FORMATS, SEQUENTIAL, printable, save_figure
+from .files import FORMATS, save_all
+from .heatmap import SEQUENTIAL
 from .outlines import outline_blocks
 
 if TYPE_CHECKING:
@@ -69,7 +71,8 @@ def draw_maps(result: Result, *, title: str | None = None) -> Figure:
         _number_layers(axes, layers, horizontal=True)
         outline_blocks(axes, _certain(details["blocks"][index]), _positions(layers))
         panels.append((axes, mesh))
-    _add_bar(figure, panels[min(across, len(panels)) - 1], _measure(details))
+    last, mesh = panels[min(across, len(panels)) - 1]
+    _bar(last, mesh, _measure(details))
     _name_figure(figure, result, title)
     outline_note = (
         f"outlined: certain blocks of layers (at {sum(map(bool, details['certain']))} of {len(maps)} steps)"
@@ -96,21 +99,21 @@ def draw_course(result: Result, *, title: str | None = None) -> Figure:
     matplotlib.figure.Figure
     """
     details = _read(result)
-    panels: list[Callable[[Axes, Figure], None]] = [
-        lambda axes, figure: _draw_change(axes, figure, details),
-        lambda axes, figure: _draw_margin(axes, details),
+    panels: list[Callable[[Axes], None]] = [
+        partial(_draw_change, details=details),
+        partial(_draw_margin, details=details),
     ]
     if details.get("score"):
-        panels.append(lambda axes, figure: _draw_score(axes, result, details))
+        panels.append(partial(_draw_score, result=result, details=details))
     for which in ("readouts", "heads"):
         if details.get(which):
-            panels.append(_layered(result, details, which))
+            panels.append(partial(_draw_layers, result=result, details=details, which=which))
     tall = ABOVE + len(panels) * TALL + (len(panels) - 1) * APART + BELOW
     figure = new_figure(LEFT + WIDE + RIGHT, tall)
     panel_axes = []
     for index, draw in enumerate(panels):
         axes = add_panel(figure, LEFT, tall - ABOVE - index * (TALL + APART) - TALL, WIDE, TALL)
-        draw(axes, figure)
+        draw(axes)
         axes.set_xlim(-0.5, len(details["steps"]) - 0.5)
         _name_steps(axes, details["steps"], last=index == len(panels) - 1)
         axes.tick_params(labelsize=7, length=2.5, width=0.5)
@@ -147,19 +150,8 @@ def save_trajectory(
     tuple of Path
         `maps` and `course`, in each format.
     """
-    for kind in formats:
-        if kind not in FORMATS:
-            raise must("formats", f"among {', '.join(FORMATS)}", kind)
-    target, written = Path(folder), []
-    try:
-        target.mkdir(parents=True, exist_ok=True)
-        for stem, figure in (("maps", draw_maps(result)), ("course", draw_course(result))):
-            for kind in formats:
-                save_figure(figure.axes[0], target / f"{stem}.{kind}")
-                written.append(target / f"{stem}.{kind}")
-    except OSError as error:
-        raise WorkError(f"figures must be written to a writable folder, but got: {error}.") from error
-    return tuple(written)
+    drawings = {"maps": lambda: draw_maps(result).axes[0], "course": lambda: draw_course(result).axes[0]}
+    return save_all(folder, formats, drawings)
 
 
 def _read(result: Result) -> Mapping[str, Any]:
@@ -171,29 +163,20 @@ def _read(result: Result) -> Mapping[str, Any]:
 
 
 def _mesh(axes: Axes, values: np.ndarray, low: float, high: float) -> Any:
-    rows, columns = values.shape
     axes.set_facecolor("#dddddd")
-    mesh = axes.pcolormesh(
-        np.arange(columns + 1) - 0.5,
-        np.arange(rows + 1) - 0.5,
-        np.ma.masked_invalid(values),
-        cmap=SEQUENTIAL,
-        vmin=low,
-        vmax=high,
-        edgecolors="face",
-        linewidth=0.2,
-    )
-    for spine in axes.spines.values():
-        spine.set_visible(False)
-    return mesh
+    return draw_cells(axes, values, cmap=SEQUENTIAL, vmin=low, vmax=high)
 
 
-def _draw_change(axes: Axes, figure: Figure, details: Mapping[str, Any]) -> None:
+def _bar(axes: Axes, mesh: Any, label: str) -> None:
+    add_bar(axes, mesh, label, room_of(axes)[0], small=True)
+
+
+def _draw_change(axes: Axes, details: Mapping[str, Any]) -> None:
     values = np.array(details["change"]["first"]["values"], dtype=float).T
     finite = values[np.isfinite(values)]
     mesh = _mesh(axes, values, min(0.0, float(finite.min(initial=0.0))), 1.0)
     _number_layers(axes, details["layers"])
-    _add_bar(figure, (axes, mesh), "similarity\nto the first")
+    _bar(axes, mesh, "similarity\nto the first")
 
 
 def _draw_margin(axes: Axes, details: Mapping[str, Any]) -> None:
@@ -236,22 +219,19 @@ def _draw_score(axes: Axes, result: Result, details: Mapping[str, Any]) -> None:
     _plain(axes, f"{printable(score_label(result.score))}\n({printable(score['name'])})")
 
 
-def _layered(result: Result, details: Mapping[str, Any], which: str) -> Callable[[Axes, Figure], None]:
-    def draw(axes: Axes, figure: Figure) -> None:
-        curves = details[which]
-        steps = [f"step {step}" for step in details["steps"]]
-        values = np.full((len(curves[0]["x"]), len(steps)), np.nan)
-        for curve in curves:
-            values[:, steps.index(curve["name"])] = np.array(curve["values"], dtype=float)
-        finite = values[np.isfinite(values)]
-        low, high = (float(finite.min()), float(finite.max())) if finite.size else (0.0, 1.0)
-        # A constant score is drawn on a full color scale.
-        low, high = (low, high) if high > low else (min(low, 0.0), max(high, 1.0))
-        mesh = _mesh(axes, values, low, high)
-        _number_layers(axes, curves[0]["x"])
-        _add_bar(figure, (axes, mesh), f"{printable(score_label(result.score))}\nof {which}")
-
-    return draw
+def _draw_layers(axes: Axes, result: Result, details: Mapping[str, Any], which: str) -> None:
+    curves = details[which]
+    steps = [f"step {step}" for step in details["steps"]]
+    values = np.full((len(curves[0]["x"]), len(steps)), np.nan)
+    for curve in curves:
+        values[:, steps.index(curve["name"])] = np.array(curve["values"], dtype=float)
+    finite = values[np.isfinite(values)]
+    low, high = (float(finite.min()), float(finite.max())) if finite.size else (0.0, 1.0)
+    # A constant score is drawn on a full color scale.
+    low, high = (low, high) if high > low else (min(low, 0.0), max(high, 1.0))
+    mesh = _mesh(axes, values, low, high)
+    _number_layers(axes, curves[0]["x"])
+    _bar(axes, mesh, f"{printable(score_label(result.score))}\nof {which}")
 
 
 def _plain(axes: Axes, label: str) -> None:
@@ -280,16 +260,6 @@ def _name_steps(axes: Axes, steps: Sequence[int], *, last: bool) -> None:
     axes.set_xticks(ticks, labels=[f"{steps[tick]:,}" if last else "" for tick in ticks])
     if last:
         axes.set_xlabel("step", fontsize=8)
-
-
-def _add_bar(figure: Figure, panel: tuple[Axes, Any], label: str) -> None:
-    axes, mesh = panel
-    beside = axes.inset_axes((1 + 6 / room_of(axes)[0], 0.0, 7 / room_of(axes)[0], 1.0))
-    bar = figure.colorbar(mesh, cax=beside)
-    outline: Any = bar.outline
-    outline.set_linewidth(0.4)
-    bar.ax.tick_params(labelsize=6, length=2, width=0.5)
-    bar.set_label(label, fontsize=7)
 
 
 def _certain(block: Mapping[str, Any]) -> tuple[Block, ...]:

@@ -247,7 +247,7 @@ def block_structure(
             without=tuple(int(used[k]) for k in range(span[0], span[1] + 1) if k not in members),
         )
         if covariance is not None:
-            low, high = _ends(cells, covariance, inside, outside, len(runs), dof, level)
+            low, high = _ends(cells, covariance, inside, outside, len(runs), dof, 1 - level)
             interval = Interval(low=low, high=high, level=level, method=method, unit=unit, target=target)
             block = replace(block, interval=interval, certain=low > ROUNDING)
         best = candidates.get(span)
@@ -270,9 +270,9 @@ def _ends(
     outside: NDArray[np.intp],
     runs: int,
     dof: float,
-    level: float,
+    miss: float,
 ) -> tuple[float, float]:
-    """Simultaneous interval of the least difference between a cell inside and a cell outside."""
+    """Interval of the least difference of a cell inside and one outside, missed with this probability."""
     from scipy.special import ndtri, stdtrit
 
     variances = np.diagonal(covariance)
@@ -280,7 +280,7 @@ def _ends(
     variance = variances[inside][:, None] + variances[outside][None] - 2 * joint
     se = np.sqrt(np.maximum(variance, 0.0))
     difference = cells[inside][:, None] - cells[outside][None]
-    tails = (1 - level) / 2 / runs, (1 - level) / 2 / (runs * difference.size)
+    tails = miss / 2 / runs, miss / 2 / (runs * difference.size)
     below, above = (float(-(ndtri(t) if np.isinf(dof) else stdtrit(dof, t))) for t in tails)
     return float((difference - below * se).min()), float((difference + above * se).min())
 

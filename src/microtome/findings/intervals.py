@@ -18,10 +18,12 @@ Ends are rounded outward; see `microtome.rounding`.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
-from typing import Self
+from typing import TYPE_CHECKING, Self
 
 from .words import at_least, at_most, between, number
+
+if TYPE_CHECKING:
+    from .claims.claim import Quantity
 
 # Runs that differ in their seeds, so that an interval over them is for other seeds.
 SEEDED = ("seed", "head seed")
@@ -65,53 +67,30 @@ class Unit(str):
         return self.partition(" and ")[2]
 
 
-def with_own_interval(
-    value: float,
-    low: float,
-    high: float,
-    *,
-    level: float,
-    unit: str,
-    noun: str = "",
-    digits: int = 2,
-    seeds: int = 1,
-    by_seed: Sequence[float] = (),
-    points: float = 100.0,
-) -> str:
+def with_own_interval(quantity: Quantity, digits: int = 2) -> str:
     """
     Format a quantity with its pointwise interval.
 
     Parameters
     ----------
-    value, low, high : float
-        As they are shown: in points of 100, or in units of a score.
-    level : float
-    unit : str
-        What was treated as independent.
-    noun : str
-        What is counted, written after the value.
+    quantity : Quantity
+        As it is shown: in points of 100, or in units of a score.
     digits : int
-    seeds : int
-        Number of seeds of the quantity.
-    by_seed : sequence of float
-        Value of each seed, where available.
-    points : float
-        Points per unit of the score; see `wide_for_seeds`.
 
     Examples
     --------
-    >>> with_own_interval(27.58, 22.171, 32.984, level=0.95, unit="example", noun="points")
-    '27.58 points [22.17, 32.99] (95 %, unit: example)'
-    >>> with_own_interval(
-    ...     13.75, -97.43, 100, level=0.95, unit="example and seed", seeds=2, by_seed=[22.5, 5.0]
-    ... )
+    >>> from microtome.findings.claims.claim import Quantity
+    >>> with_own_interval(Quantity(value=27.58, low=22.171, high=32.984))
+    '27.58 [22.17, 32.99] (95 %, unit: example)'
+    >>> wide = Quantity(value=13.75, low=-97.43, high=100, unit="example and seed", by_seed=(22.5, 5.0))
+    >>> with_own_interval(wide)
     '13.75 [-97.43, 100.00] (95 %, unit: example and seed; from 5.00 to 22.50 over 2 seeds)'
     """
-    text = f"{number(value, digits)}{f' {noun}' if noun else ''}"
+    low, high = quantity.low, quantity.high
     if not (math.isfinite(low) and math.isfinite(high)):
-        return text
-    remark = seeds_remark(low, high, seeds=seeds, unit=unit, by_seed=by_seed, points=points, digits=digits)
-    return f"{text} {between(low, high, digits)} ({level * 100:g} %, unit: {unit}{remark})"
+        return number(quantity.value, digits)
+    evidence = f"{quantity.level * 100:g} %, unit: {quantity.unit}{_seeds_remark(quantity, digits)}"
+    return f"{number(quantity.value, digits)} {between(low, high, digits)} ({evidence})"
 
 
 def bound_for_all(side: str, end: float, family: str, *, digits: int = 2) -> str:
@@ -158,34 +137,13 @@ def wide_for_seeds(low: float, high: float, seeds: int, unit: str, points: float
     return Unit(unit).runs in SEEDED and seeds <= FEW and points == 100 and high - low > WIDE
 
 
-def seeds_remark(
-    low: float,
-    high: float,
-    *,
-    seeds: int,
-    unit: str,
-    by_seed: Sequence[float] = (),
-    points: float = 100.0,
-    digits: int = 2,
-) -> str:
-    """
-    Report the values of the seeds for an interval that is wide because there are few; otherwise empty.
-
-    Parameters
-    ----------
-    low, high, seeds, unit, by_seed, points, digits
-        As in `with_own_interval`.
-
-    Examples
-    --------
-    >>> seeds_remark(-100, 100, seeds=2, unit="example and seed")
-    '; 2 seeds'
-    """
-    seed_values = [value for value in by_seed if math.isfinite(value)]
-    if not wide_for_seeds(low, high, len(seed_values) or seeds, unit, points):
+def _seeds_remark(quantity: Quantity, digits: int) -> str:
+    """Report the values of the seeds for an interval that is wide because there are few; otherwise empty."""
+    seed_values = [value for value in quantity.by_seed if math.isfinite(value)]
+    count = len(seed_values) or quantity.seeds
+    if not wide_for_seeds(quantity.low, quantity.high, count, quantity.unit, 100):
         return ""
-    count = len(seed_values) or seeds
-    noun = f"{Unit(unit).runs}{'' if count == 1 else 's'}"
+    noun = f"{Unit(quantity.unit).runs}{'' if count == 1 else 's'}"
     if len(seed_values) < 2:
         return f"; {count} {noun}"
     least, most = number(min(seed_values), digits), number(max(seed_values), digits)

@@ -18,13 +18,13 @@ import numpy as np
 from ..errors import InputError, check_plain, must, unknown
 from ..inference.estimate import Sides
 from ..measures.table import ALIASES, chosen
-from ..store.outfolder import RESULT, TABLE, write_files
+from ..store.outfolder import RESULT, TABLE, parquet, write_files
 from .claims.claim import Claim, read_claim
 from .claims.layers import map_claims
 from .claims.render import render
 from .maps import Map
 from .methods import methods_page, methods_paragraph, references
-from .results import parquet, plain
+from .results import plain
 from .stackblocks import StackBlocks, blocks_document, read_blocks
 
 if TYPE_CHECKING:

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 
 from ..errors import InputError, check_plain, must, unknown
-from ..store.outfolder import RESULT, TABLE, write_files
+from ..store.outfolder import RESULT, TABLE, parquet, write_files
 from .claims.claim import Claim, read_claim
 from .claims.render import render
 from .intervals import Unit
@@ -380,16 +380,6 @@ def _table(rows: Sequence[Mapping[str, Any]]) -> pyarrow.Table:
 
     names = list(dict.fromkeys(name for row in rows for name in row))
     return pa.table({name: [row.get(name) for row in rows] for name in names})
-
-
-def parquet(table: pyarrow.Table, metadata: Mapping[str, str] | None = None) -> bytes:
-    """Content of a Parquet file with a table."""
-    import pyarrow as pa
-    import pyarrow.parquet as pq
-
-    sink = pa.BufferOutputStream()
-    pq.write_table(table if metadata is None else table.replace_schema_metadata(metadata), sink)
-    return sink.getvalue().to_pybytes()
 
 
 def _read_parquet(path: Path) -> list[dict[str, Any]]:

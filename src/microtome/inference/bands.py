@@ -169,7 +169,7 @@ def difference_bands(
     """
     confidence = Confidence(level=level, pair_seeds=pair_seeds, seed=seed)
     examples, (first, *others) = _read(score, [reference, *points], labels)
-    side = _Side(first, examples.influences_of(first), examples.values_of(first))
+    side = _Reference(first, examples.influences_of(first), examples.values_of(first))
     estimates = [
         # The reference itself is not an estimate: it has no error and is left out of the band.
         _BandPoint(
@@ -233,20 +233,20 @@ def _score_point(examples: ScoredExamples, answers: Answers, confidence: Confide
     return _BandPoint(value, error, psi.mean(axis=0), limits if has_limits else None, len(values), reason)
 
 
-class _Side(NamedTuple):
+class _Reference(NamedTuple):
     """The answers of a reference, the influence of the units on its scores, and the scores."""
 
     answers: Answers
     psi: Array
     values: Array
 
-    def take(self, seeds: Sequence[int]) -> _Side:
+    def take(self, seeds: Sequence[int]) -> _Reference:
         """Some of its seeds."""
-        return _Side(self.answers.take(seeds), self.psi[seeds], self.values[seeds])
+        return _Reference(self.answers.take(seeds), self.psi[seeds], self.values[seeds])
 
 
 def _difference_point(
-    examples: ScoredExamples, answers: Answers, reference: _Side, confidence: Confidence
+    examples: ScoredExamples, answers: Answers, reference: _Reference, confidence: Confidence
 ) -> _BandPoint:
     score = examples.score
     if confidence.pair_seeds:

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import operator
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
+from ..checks import whole_number
 from ..encoders.cutting import check_numbers
 from ..encoders.family import submodule
 from ..errors import InputError, must
@@ -21,20 +21,9 @@ def numbers(what: str, value: Any) -> tuple[int, ...]:
     """Read block numbers, each at least 1 and without repeats; the depth of the model is not known yet."""
     if isinstance(value, (str, bytes)) or not isinstance(value, Iterable):
         raise must(what, "numbers of blocks, counted from 1", value)
-    blocks = tuple(whole(what, number, least=1) for number in value)
+    blocks = tuple(whole_number(what, number, 1) for number in value)
     check_numbers(what, blocks, max(blocks, default=0))
     return blocks
-
-
-def whole(what: str, value: Any, *, least: int = 0) -> int:
-    """Read an integer of at least `least`."""
-    try:
-        number = operator.index(value)
-    except TypeError:
-        number = None
-    if number is None or isinstance(value, bool) or number < least:
-        raise must(what, f"a whole number of at least {least}", value)
-    return number
 
 
 def at_most_depth(what: str, count: int, encoder: TransformerEncoder) -> None:

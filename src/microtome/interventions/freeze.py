@@ -5,9 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from ..checks import whole_number
 from ..encoders.cutting import check_numbers
 from ..errors import InputError, must
-from .choosing import at_most_depth, check_whole_groups, modules_at, named, names_of, numbers, one_of, whole
+from .choosing import at_most_depth, check_whole_groups, modules_at, named, names_of, numbers, one_of
 from .declare import Change
 
 if TYPE_CHECKING:
@@ -56,7 +57,7 @@ class Freeze:
         if option == "blocks":
             object.__setattr__(self, "blocks", numbers("blocks", self.blocks))
         else:
-            object.__setattr__(self, option, whole(option, parts[option]))
+            object.__setattr__(self, option, whole_number(option, parts[option], 0))
 
     def edit(self, encoder: TransformerEncoder) -> Change:
         """Freeze the weights in place."""

@@ -5,13 +5,10 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from ..errors import WorkError
+from ..lazy import torch
 from .declare import Change
-
-if TYPE_CHECKING:
-    import torch
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -86,8 +83,6 @@ def _demand(holds: bool, change: Change, requirement: str, names: Iterable[str])
 
 
 def _hash(tensor: torch.Tensor) -> str:
-    import torch
-
     digest = hashlib.sha256(f"{tensor.dtype}|{tuple(tensor.shape)}|".encode())
     flat = tensor.detach().cpu().contiguous().reshape(-1)
     digest.update(flat.view(torch.uint8).numpy().data if flat.numel() else b"")

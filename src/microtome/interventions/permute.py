@@ -5,9 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from ..checks import whole_number
 from ..encoders.cutting import check_numbers
 from ..errors import InputError, must
-from .choosing import numbers, one_of, whole
+from .choosing import numbers, one_of
 from .declare import Change
 from .recomposing import recompose
 
@@ -37,10 +38,7 @@ class Permute:
     def __post_init__(self) -> None:
         one_of({"seed": self.seed, "order": self.order}, "Permute")
         if self.seed is not None:
-            seed = whole("seed", self.seed)
-            if seed > LARGEST_SEED:
-                raise must("seed", f"at most {LARGEST_SEED}", seed)
-            object.__setattr__(self, "seed", seed)
+            object.__setattr__(self, "seed", whole_number("seed", self.seed, 0, LARGEST_SEED))
         else:
             object.__setattr__(self, "order", numbers("order", self.order))
 

@@ -7,16 +7,16 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
+from ..checks import whole_number
 from ..encoders.cutting import check_numbers
 from ..errors import InputError, must, unknown
+from ..lazy import torch
 from ..randomness import generator
-from .choosing import at_most_depth, check_whole_groups, named, names_of, numbers, one_of, whole
+from .choosing import at_most_depth, check_whole_groups, named, names_of, numbers, one_of
 from .declare import Change
 from .schemes import SCHEMES, Scheme
 
 if TYPE_CHECKING:
-    import torch
-
     from ..encoders.encoder import TransformerEncoder
 
 Part = Literal["matrix", "bias", "norm"]
@@ -73,10 +73,10 @@ class Reinit:
     def __post_init__(self) -> None:
         option = one_of({"blocks": self.blocks, "past": self.past, "keep": self.keep}, "Reinit")
         if option == "past":
-            object.__setattr__(self, "past", whole("past", self.past))
+            object.__setattr__(self, "past", whole_number("past", self.past, 0))
         else:
             object.__setattr__(self, option, numbers(option, getattr(self, option)))
-        object.__setattr__(self, "seed", whole("seed", self.seed))
+        object.__setattr__(self, "seed", whole_number("seed", self.seed, 0))
         if not isinstance(self.scheme, str) or self.scheme not in SCHEMES:
             raise unknown("scheme", self.scheme, SCHEMES)
         if self.bias not in (None, "keep", "zero"):
@@ -99,8 +99,6 @@ class Reinit:
 
     def edit(self, encoder: TransformerEncoder) -> Change:
         """Re-initialize the weights in place."""
-        import torch
-
         blocks = self.blocks_of(encoder)
         check_whole_groups(encoder, blocks, "drawn")
         scheme = SCHEMES[self.scheme]
@@ -153,8 +151,6 @@ def parts_of(block: torch.nn.Module) -> Iterator[tuple[str, Any, Part]]:
 
 def _fresh_blocks(encoder: TransformerEncoder, seed: int) -> list[torch.nn.Module]:
     """Initialize a complete new model, so that a block's weights do not depend on the choice of blocks."""
-    import torch
-
     kind: Any = type(encoder.base)
     draw = int(generator(seed, "reinit", "library").integers(2**62))
     with torch.random.fork_rng(devices=[]):
@@ -166,8 +162,6 @@ def _fresh_blocks(encoder: TransformerEncoder, seed: int) -> list[torch.nn.Modul
 def _matrix(
     scheme: Scheme, encoder: TransformerEncoder, old: Any, new: Any, key: tuple[int, int, str]
 ) -> torch.Tensor:
-    import torch
-
     if scheme.draw is None:
         return new
     seed, block, name = key

@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from .choosing import at_most_depth, whole
+from ..checks import whole_number
+from .choosing import at_most_depth
 from .declare import Change
 from .recomposing import recompose
 
@@ -31,7 +32,7 @@ class Truncate:
     keep: int
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "keep", whole("keep", self.keep))
+        object.__setattr__(self, "keep", whole_number("keep", self.keep, 0))
 
     def edit(self, encoder: TransformerEncoder) -> Change:
         """Truncate the encoder in place."""

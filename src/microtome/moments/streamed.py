@@ -9,7 +9,7 @@ from ..errors import InputError
 from ..lazy import torch
 from .crossing import Crossing, CrossingSums
 from .stack import Stack
-from .tiles import COARSE, FLOAT32_SCALES, TILE_ROWS, block_sum
+from .tiles import COARSE, FLOAT32_SCALES, TILE_ROWS, block_sum, check_finite
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -139,17 +139,9 @@ class StreamedMoments:
         return sums, shift
 
     def _complain(self, Z: torch.Tensor) -> None:
-        begin = 0
-        for name, width in zip(self.names, self.widths, strict=True):
-            bad = torch.nonzero(~torch.isfinite(Z[:, begin : begin + width]))
-            if len(bad):
-                row, column = (int(v) for v in bad[0])
-                kind = "NaN" if bool(torch.isnan(Z[row, begin + column])) else "infinite"
-                raise InputError(
-                    f"every value must be finite, but layer {name} is {kind} at row {self.rows + row}, "
-                    f"feature {column}."
-                )
-            begin += width
+        numbers = range(self.rows, self.rows + self.filled)
+        for name, part in zip(self.names, Z.split(list(self.widths), 1), strict=True):
+            check_finite(name, part, numbers)
         raise InputError(
             f"every layer must have values whose squares fit the number format, but rows {self.rows} to "
             f"{self.rows + self.filled - 1} overflow."

@@ -123,19 +123,23 @@ class Tiles:
                 self._complain(position, start, stop)
 
     def _complain(self, position: int, start: int, stop: int) -> None:
-        rows = self._read(position, start, stop)
-        bad = torch.nonzero(~torch.isfinite(rows))
-        if not len(bad):
-            raise InputError(
-                f"layer {self.names[position]} must have values whose squares fit the number format, but "
-                f"rows {start} to {stop - 1} overflow; try precision='exact'."
-            )
+        stack, _ = self.layers[position]
+        numbers = range(start, stop) if stack.index is None else stack.index[start:stop]
+        check_finite(self.names[position], self._read(position, start, stop), numbers)
+        raise InputError(
+            f"layer {self.names[position]} must have values whose squares fit the number format, but "
+            f"rows {start} to {stop - 1} overflow; try precision='exact'."
+        )
+
+
+def check_finite(name: str, rows: torch.Tensor, numbers: Sequence[int] | np.ndarray) -> None:
+    """Raise an error that names the first value of a layer that is not finite; rows have these numbers."""
+    bad = torch.nonzero(~torch.isfinite(rows))
+    if len(bad):
         row, column = (int(v) for v in bad[0])
         kind = "NaN" if bool(torch.isnan(rows[row, column])) else "infinite"
-        stack, _ = self.layers[position]
-        true_row = start + row if stack.index is None else int(stack.index[start + row])
         raise InputError(
-            f"every value must be finite, but layer {self.names[position]} is {kind} at row {true_row}, "
+            f"every value must be finite, but layer {name} is {kind} at row {int(numbers[row])}, "
             f"feature {column}."
         )
 

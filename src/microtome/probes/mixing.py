@@ -57,8 +57,6 @@ INPUTS: Mapping[str, Callable[[int], tuple[Input, ...]]] = MappingProxyType(
         "layers": lambda count: tuple(one_layer(layer) for layer in range(count)),
         "prefixes": lambda count: tuple(mix_up_to(layer) for layer in range(count)),
         "mix": lambda count: (mix_up_to(count - 1),),
-        "top": lambda count: (one_layer(count - 1),),
-        "lexical": lambda count: (one_layer(0),),
     }
 )
 
@@ -70,8 +68,8 @@ def find_inputs(wanted: str | Sequence[Input], layers: int) -> tuple[Input, ...]
     Parameters
     ----------
     wanted : str or sequence of Input
-        A name of `INPUTS`: every single layer, the mix of layers 0..l for every l, the mix of all layers,
-        the top layer, or layer 0; or custom inputs.
+        A name of `INPUTS`: every single layer, the mix of layers 0..l for every l, or the mix of all layers;
+        or custom inputs.
     layers : int
         Number of layers.
 

@@ -13,6 +13,7 @@ import numpy as np
 from ..corpora.examples import Example
 from ..errors import InputError, must, unknown
 from .spanlabels import Labeled, head_edges, heads_of, labeled_spans, marks_of, word_classes, words_in
+from .structural.distances import word_depths
 from .targetfiles import target_parts
 
 Kind = Literal["words", "spans", "trees"]
@@ -173,7 +174,8 @@ def read_target(source: Any, name: str | Target) -> Annotated:
             if target.find is not None:
                 labeled += [(len(ids), labeled_span) for labeled_span in target.find(example)]
             else:
-                heads.append(_tree(example))
+                heads.append(np.array(heads_of(example), dtype=np.int64))
+                word_depths(heads[-1], example.id)  # refuses what is no tree
                 punctuation.append(np.array([tag == "PUNCT" for tag in marks_of(example, "upos")]))
             ids.append(prefix + example.id)
             groups.append(prefix + example.group)
@@ -221,16 +223,6 @@ def word_labels(found: Annotated, examples: Any, units: Any) -> np.ndarray:
     table = np.full((len(found.sentences), longest), -1)
     table[found.owner, found.spans[:, 0, 0]] = found.right.argmax(1)
     return table[np.asarray(examples), np.asarray(units)]
-
-
-def _tree(example: Example) -> np.ndarray:
-    heads = np.array(heads_of(example), dtype=np.int64)
-    above = np.concatenate([[0], heads])
-    for _ in range(max(1, len(heads)).bit_length()):
-        above = above[above]
-    if (heads == 0).sum() != 1 or above.any():
-        raise InputError(f"heads of sentence {example.id!r} must make one tree, but they do not.")
-    return heads
 
 
 def _arrays(labeled: list[tuple[int, Labeled]], slots: int) -> dict[str, Any]:

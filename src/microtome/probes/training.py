@@ -96,13 +96,20 @@ class BatchedTrainer:
             # Checking whether any gradient needs clipping would synchronize the accelerator.
             if gradient.device.type != "cpu" or bool((share < 1).any()):
                 gradient = gradient * share.clamp(max=1.0).view(-1, *[1] * (gradient.ndim - 1))
-        states = [tensor.detach().unbind() for tensor in (self.weights, gradient, *self._moments)]
-        states += [()] * (not self.schedule.amsgrad)
+        moments = [*self._moments, *[torch.zeros(0)] * (not self.schedule.amsgrad)]
+        states = [tensor.detach() for tensor in (self.weights, gradient, *moments)]
         rates = self.rate[self.active]
         for rate in np.unique(rates):
             probes = np.flatnonzero(rates == rate)
+            weights, gradients, means, squares, largest = (
+                [state[probe] for probe in probes] if len(state) else [] for state in states
+            )
             adam(
-                *([state[probe] for probe in probes] if state else [] for state in states),
+                weights,
+                gradients,
+                means,
+                squares,
+                largest,
                 [self._steps[probe] for probe in probes],
                 foreach=False,
                 fused=True,

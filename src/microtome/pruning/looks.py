@@ -103,7 +103,6 @@ def take_look(
     *,
     model: str,
     request: Mapping[str, Any],
-    level: float,
     beside: Sequence[Split] = (),
     context: Context,
 ) -> Look:
@@ -118,11 +117,10 @@ def take_look(
         What the looks of one model have in common; see `find_lineage`.
     request : mapping
         All that was asked for, `max_drop` among it. The same request is the same look.
-    level : float
-        Of all looks together.
     beside : sequence of Split
         Other examples that the request uses, which are not fresh to later looks either.
     context : Context
+        Its level is that of all looks together.
 
     Returns
     -------
@@ -151,7 +149,8 @@ def take_look(
             )
     earlier = tuple(same.provenance["earlier"])
     number = len(earlier) + 1
-    return Look(number=number, level=look_level(level, number), promised=level, earlier=earlier)
+    level = look_level(context.level, number)
+    return Look(number=number, level=level, promised=context.level, earlier=earlier)
 
 
 def find_lineage(folder: Path | None, digest: str) -> str:

@@ -78,12 +78,12 @@ class Procedure:
 
     def look_at(self, split: Split, beside: Sequence[Split] = ()) -> Look:
         """Enter a look at some examples; all that was asked for tells one request from another."""
-        options, level = self.options, self.context.level
+        options = self.options
         request = {
             "beam": options.beam,
             "recover": options.recover,
             "max_drop": float(options.max_drop),
-            "level": level,
+            "level": self.context.level,
             "score": self.score.name,
             "choose": self.examples.choose.digest,
             "examples": split.digest,
@@ -94,9 +94,7 @@ class Procedure:
             )
             training = {"recipe": recipe.specification(), "seed": options.seed, "precision": options.dtype}
             request |= training
-        return take_look(
-            split, model=self.lineage, request=request, level=level, beside=beside, context=self.context
-        )
+        return take_look(split, model=self.lineage, request=request, beside=beside, context=self.context)
 
     def answers(self, split: Split, cuts: Sequence[Cut], model: Model | None = None) -> dict[Cut, Any]:
         """What cuts answer, kept in the store."""

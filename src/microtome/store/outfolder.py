@@ -10,12 +10,16 @@ import shutil
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from pathlib import Path, PurePosixPath
+from typing import TYPE_CHECKING
 
 from ..errors import InputError, check_plain, must
 from .entry import RECORD, read_entry
 from .files import TEMPORARY, disk, write_whole
 from .manifest import MANIFEST
 from .reading import peek_json
+
+if TYPE_CHECKING:
+    import pyarrow
 
 RESULT, EXPORT, TABLE = "result.json", "microtome.json", "table.parquet"
 # The files of most commands, recognized by their result.json; figures carry their own metadata.
@@ -142,6 +146,16 @@ def write_files(folder: str | os.PathLike[str], contents: Mapping[str, bytes]) -
     for name, content in contents.items():
         write_whole(target / name, [content])
     return tuple(target / name for name in contents)
+
+
+def parquet(table: pyarrow.Table, metadata: Mapping[str, str] | None = None) -> bytes:
+    """Content of a Parquet file with a table."""
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    sink = pa.BufferOutputStream()
+    pq.write_table(table if metadata is None else table.replace_schema_metadata(metadata), sink)
+    return sink.getvalue().to_pybytes()
 
 
 def fill(folder: Path, write: Callable[[Path], object], record: str) -> None:

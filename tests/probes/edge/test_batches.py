@@ -34,7 +34,7 @@ def annotated(name: str = "constituents") -> Annotated:
 def test_rows_of_words() -> None:
     found = find_edges(annotated(), [0, 0, 0, 0, 1, 1], [0, 1, 2, 3, 0, 1])
     assert found.spans[:, 0].tolist() == [[0, 2], [2, 4], [3, 4], [4, 6]]
-    assert (found.left_out, found.labels, found.multilabel) == (0, ("x", "y"), False)
+    assert (found.labels, found.multilabel) == (("x", "y"), False)
 
 
 def test_rows_of_parts_of_words() -> None:
@@ -46,9 +46,8 @@ def test_targets_without_all_of_their_rows_are_left_out() -> None:
     found = find_edges(annotated(), [0, 0, 0, 1, 1], [0, 2, 3, 0, 1])
     assert found.spans[:, 0].tolist() == [[1, 3], [2, 3], [3, 5]]
     assert found.owner.tolist() == [0, 0, 1]
-    assert found.left_out == 1
     # The second sentence was cut to nothing.
-    assert find_edges(annotated(), [0] * 4, [0, 1, 2, 3]).left_out == 1
+    assert find_edges(annotated(), [0] * 4, [0, 1, 2, 3]).owner.tolist() == [0, 0, 0]
 
 
 @settings(deadline=None)

@@ -14,7 +14,7 @@ from ...context import Context
 from ...errors import must
 from ...extraction.recording import record
 from ...findings.record import Maps, with_facts
-from ...rows.planning import plan_rows
+from ...rows.planning import plan_rows, row_cost
 from ...store.shelf import Shelf
 from ..base import Experiment, Pieces, Plan, as_function, option
 from ..layer_similarity import random_copy
@@ -83,9 +83,10 @@ class ModelComparison(MatrixOptions, ExtractionOptions, Experiment):
         encoders += [random_copy(encoders[0], seed) for seed in seeds]
         check_remove_top(self.remove_top, [width for encoder in encoders for width in encoder.widths])
         rows = plan_rows(texts.examples, encoders, self.row_rule(encoders), context)
+        sentence, summary = row_cost(encoders, rows, storage=self.storage, kept=self.keep)
         return Plan(
-            summary=self.cost(encoders, rows, keep=self.keep),
-            sentence=self.cost_sentence(encoders, rows, keep=self.keep),
+            summary=summary,
+            sentence=sentence,
             inputs=ComparisonInputs(
                 encoders=encoders,
                 texts=texts,

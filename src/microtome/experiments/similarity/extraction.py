@@ -12,7 +12,7 @@ from ...encoders.encoder import Encoder
 from ...encoders.versions import provenance
 from ...extraction.recording import RECORDED, Activations, record
 from ...extraction.texts import Texts
-from ...rows.planning import Rows, plan_rows
+from ...rows.planning import Rows, plan_rows, row_cost
 from ..base import Experiment, Plan, as_function, option
 from .inputs import ExtractionOptions
 
@@ -58,11 +58,9 @@ class Extraction(ExtractionOptions, Experiment):
         texts = self.texts()
         (encoder,) = self.open_encoders([self.model], context)
         rows = plan_rows(texts.examples, [encoder], self.row_rule([encoder]), context)
-        return Plan(
-            summary=self.cost([encoder], rows),
-            sentence=self.cost_sentence([encoder], rows),
-            inputs=ExtractionInputs(encoder=encoder, texts=texts, rows=rows),
-        )
+        sentence, summary = row_cost([encoder], rows, storage=self.storage)
+        inputs = ExtractionInputs(encoder=encoder, texts=texts, rows=rows)
+        return Plan(summary=summary, sentence=sentence, inputs=inputs)
 
     def run(self, plan: Plan, context: Context) -> Activations:
         """Record the rows, or find them in the store."""

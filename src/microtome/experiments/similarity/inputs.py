@@ -10,7 +10,7 @@ from ...encoders.encoder import Encoder
 from ...extraction.recording import STORAGE
 from ...rows.options import KINDS, SUBWORDS, row_options
 from ...rows.options import RowOptions as RowRule
-from ...rows.planning import Rows, input_length
+from ...rows.planning import input_length
 from ..base import option
 from ..inputs import LoadingOptions, RowSelection, TextOptions
 
@@ -57,24 +57,3 @@ class ExtractionOptions(LoadingOptions, TextOptions, RowSelection):
         """Arguments of `load` for a model that is given by name, and its arithmetic; an open one as it is."""
         autocast = {} if self.dtype == "float32" else {"autocast": self.dtype}
         return super().reference(model, **autocast, **more)
-
-    def cost(self, encoders: Sequence[Encoder], rows: Rows, *, keep: bool = True) -> dict[str, Any]:
-        """Numbers of models, layers and rows, and the bytes that rows will take in the store."""
-        number = 4 if self.storage == "float32" else 2
-        return {
-            "models": [encoder.name for encoder in encoders],
-            "layers": sum(len(encoder.layers) for encoder in encoders),
-            "rows": len(rows),
-            "bytes": number * len(rows) * sum(sum(e.widths) for e in encoders) if keep else 0,
-            "lost": dict(rows.lost),
-            "truncated": dict(rows.truncated),
-        }
-
-    def cost_sentence(self, encoders: Sequence[Encoder], rows: Rows, *, keep: bool = True) -> str:
-        """The same in words."""
-        cost = self.cost(encoders, rows, keep=keep)
-        models = f"{len(encoders)} model{'' if len(encoders) == 1 else 's'}"
-        sentence = f"{models}, {cost['layers']} layers, {rows.sentence()}"
-        if keep:
-            sentence += f": about {max(cost['bytes'] / 1e6, 1):,.0f} MB of {self.storage} rows in the store"
-        return sentence

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from ..blocks import form_blocks, layer_span
 from ..intervals import with_own_interval
 from ..words import amount, between, layer_list, listed, number, p_value, small_number
-from .claim import Claim, Quantity
+from .claim import Claim
 from .writing import ClaimKind, Writer, no_evidence
 
 STEP = "step {:,}".format
@@ -30,8 +30,8 @@ def _measured(label: str, digits: int = 3) -> Writer:
         parts = []
         if claim.estimate is not None:
             p = f", {p_value(claim.facts['p'])}" if "p" in claim.facts else ""
-            parts.append(f"{label}: {_interval(claim.estimate, digits)}{p}")
-        parts += [f"{name}: {_interval(quantity, digits)}" for name, quantity in claim.beside.items()]
+            parts.append(f"{label}: {with_own_interval(claim.estimate, digits)}{p}")
+        parts += [f"{name}: {with_own_interval(quantity, digits)}" for name, quantity in claim.beside.items()]
         parts += [f"n = {claim.n:,}"] if claim.n else []
         left_out = claim.facts.get("left_out")
         parts += [f"left out as undefined: {layer_list(left_out)}"] if left_out else []
@@ -39,16 +39,6 @@ def _measured(label: str, digits: int = 3) -> Writer:
         return f"{text[:1].upper()}{text[1:]}." if parts else ""
 
     return write
-
-
-def _interval(quantity: Quantity, digits: int) -> str:
-    ends = {
-        "level": quantity.level,
-        "unit": quantity.unit,
-        "seeds": quantity.seeds,
-        "by_seed": quantity.by_seed,
-    }
-    return with_own_interval(quantity.value, quantity.low, quantity.high, digits=digits, **ends)
 
 
 def _value(claim: Claim, digits: int, scale: float = 1.0) -> str:

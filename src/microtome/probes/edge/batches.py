@@ -29,8 +29,6 @@ class Edges:
     labels : tuple of str
     multilabel : bool
         Whether a target may have several labels or none.
-    left_out : int
-        Number of targets without a row, such as those past the longest input.
     """
 
     spans: np.ndarray
@@ -38,7 +36,6 @@ class Edges:
     owner: np.ndarray
     labels: tuple[str, ...]
     multilabel: bool = False
-    left_out: int = 0
 
     def __post_init__(self) -> None:
         count = len(self.owner)
@@ -128,7 +125,6 @@ def find_edges(found: Annotated, examples: Any, units: Any) -> Edges:
         owner=found.owner[complete_targets],
         labels=found.labels,
         multilabel=found.target.multilabel,
-        left_out=int((~complete_targets).sum()),
     )
 
 

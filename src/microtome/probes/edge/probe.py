@@ -16,7 +16,7 @@ import numpy as np
 from ...errors import InputError, must
 from ...lazy import torch
 from ...randomness import generator, repeatable
-from ..mixing import Input, center_of_gravity, find_inputs
+from ..mixing import Input, find_inputs
 from .batches import Edges
 from .counts import EdgeCounts, by_sentence
 from .reading import LayerRows, edge_shapes, named
@@ -66,17 +66,6 @@ class EdgeProbes:
     best: np.ndarray
     updates: np.ndarray
     stopped: np.ndarray
-
-    @property
-    def centers(self) -> np.ndarray:
-        """The layer that each probe reads on average, shape (seeds, inputs)."""
-        return center_of_gravity(self.shares)
-
-    def weights(self, seed: int, number: int) -> dict[str, np.ndarray]:
-        """The weights of one probe by name, given the indices of its seed and of its input."""
-        return {
-            n: w.numpy() for n, w in named(torch.from_numpy(self.table[seed, number]), self.shapes).items()
-        }
 
 
 def fit_edges(
@@ -204,11 +193,10 @@ def _sentences(
 ) -> tuple[np.ndarray, np.ndarray]:
     """Disjoint training and validation sentences."""
     learned = _with_targets(edges, train, "train")
-    rng = generator(0, "edge probe", "sentences")
     if validation is None:
         if len(learned) < 2:
             raise must("train", "at least 2 sentences, one of them to validate on", len(learned))
-        shuffled = rng.permutation(learned)
+        shuffled = generator(0, "edge probe", "sentences").permutation(learned)
         cut = max(1, round(HELD_OUT * len(learned)))
         checked, learned = np.sort(shuffled[:cut]), np.sort(shuffled[cut:])
     else:
@@ -218,8 +206,6 @@ def _sentences(
             raise InputError(
                 f"train and validation must not share sentences, but both have {int(shared[0])}."
             )
-    if recipe.train_limit is not None and recipe.train_limit < len(learned):
-        learned = np.sort(rng.choice(learned, recipe.train_limit, replace=False))
     return learned, checked[: recipe.validation_limit]
 
 

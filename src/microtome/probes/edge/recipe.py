@@ -42,8 +42,6 @@ class EdgeRecipe:
         Smallest increase of F1 that counts as an improvement for the learning rate.
     least_rate : float
         Learning rate below which training stops.
-    train_limit : int, optional
-        Maximum number of training sentences, sampled identically for all seeds.
     validation_limit : int, optional
         Maximum number of validation sentences: the first ones are used.
     """
@@ -61,11 +59,10 @@ class EdgeRecipe:
     stop_after: int = 20
     gain: float = 1e-4
     least_rate: float = 1e-6
-    train_limit: int | None = None
     validation_limit: int | None = 5000
 
     def __post_init__(self) -> None:
-        for name in ("width", "hidden", "batch", "every", "steps", "train_limit", "validation_limit"):
+        for name in ("width", "hidden", "batch", "every", "steps", "validation_limit"):
             value = getattr(self, name)
             if value is None and name.endswith("limit"):
                 continue

@@ -61,12 +61,12 @@ def fit_structural(
     held_trees: Trees,
     target: Target = "distance",
     *,
-    ranks: Sequence[int] = (),
+    rank: int | None = None,
     seeds: Sequence[int] = (0,),
     epochs: int = EPOCHS,
     enough: int = ENOUGH,
     device: Any = None,
-) -> tuple[Structural, ...]:
+) -> Structural:
     """
     Train the structural probes of all layers together.
 
@@ -79,16 +79,15 @@ def fit_structural(
 
     Parameters
     ----------
-    X : ndarray or Tensor of shape (layers, rows, features), or sequence of them
-        Representations of words, one array for all or one for each sentence. Of float32 or float64, which
-        is also the precision of the computation.
+    X : ndarray or Tensor of shape (layers, rows, features)
+        Representations of words. Of float32 or float64, which is also the precision of the computation.
     trees : Trees
         Trees of the same words.
     held_X, held_trees
         Validation sentences.
     target : {"distance", "depth"}
-    ranks : sequence of int
-        Ranks of the probes, one probe for each; the number of features when empty.
+    rank : int, optional
+        Rank of the probes; the number of features when absent.
     seeds : sequence of int
         Seeds of the probes, one probe for each.
     epochs : int
@@ -100,8 +99,7 @@ def fit_structural(
 
     Returns
     -------
-    tuple of Structural
-        One per rank.
+    Structural
 
     References
     ----------
@@ -120,26 +118,22 @@ def fit_structural(
         allowed = f"of {rows.shape[0]} layers of {rows.shape[2]} features of {rows.dtype}"
         raise must("held_X", allowed, f"{held_rows.dtype} {held_rows.shape}")
     features = rows.shape[2]
-    tried, started = _different("ranks", ranks or (features,), 1), _different("seeds", seeds, 0)
-    if max(tried) > features:
-        raise must("ranks", f"at most the number of features, {features}", max(tried))
+    started, width = _different("seeds", seeds, 0), rank or features
+    if not 1 <= width <= features:
+        raise must("rank", f"from 1 to the number of features, {features}", rank)
     words, held = (
         place_words(*pair, target, compute_device) for pair in ((rows, trees), (held_rows, held_trees))
     )
-    probes, passes = [], max(1, -(-enough // len(trees)))
-    for rank in tried:
-        learned = [learn(words, held, target, rank, seed, epochs, passes) for seed in started]
-        probes.append(
-            Structural(
-                target=target,
-                weights=np.stack([seed_probe.weights for seed_probe in learned]),
-                seeds=started,
-                losses=np.stack([seed_probe.losses for seed_probe in learned]),
-                best=np.stack([seed_probe.best for seed_probe in learned]),
-                usual_root=usual_root(trees),
-            )
-        )
-    return tuple(probes)
+    passes = max(1, -(-enough // len(trees)))
+    learned = [learn(words, held, target, width, seed, epochs, passes) for seed in started]
+    return Structural(
+        target=target,
+        weights=np.stack([probe.weights for probe in learned]),
+        seeds=started,
+        losses=np.stack([probe.losses for probe in learned]),
+        best=np.stack([probe.best for probe in learned]),
+        usual_root=usual_root(trees),
+    )
 
 
 def predict_trees(
@@ -151,7 +145,7 @@ def predict_trees(
     Parameters
     ----------
     probe : Structural
-    X : ndarray or Tensor of shape (layers, rows, features), or sequence of them
+    X : ndarray or Tensor of shape (layers, rows, features)
     trees : Trees
         Only the lengths of the sentences are used.
     device : str or torch.device, optional

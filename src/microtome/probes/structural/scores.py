@@ -129,7 +129,7 @@ def score_structural(probe: Structural, X: Any, trees: Trees, device: Any = None
     Parameters
     ----------
     probe : Structural
-    X : ndarray or Tensor of shape (layers, rows, features), or sequence of them
+    X : ndarray or Tensor of shape (layers, rows, features)
     trees : Trees
     device : str or torch.device, optional
         Device to compute on; that of X when absent.
