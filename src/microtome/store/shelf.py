@@ -11,9 +11,8 @@ import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from ..context import Progress
 from ..errors import DamageWarning, InputError, WorkError, must
 from .address import canonical, is_address
 from .checking import check_entry, find_damage, find_strays
@@ -37,6 +36,9 @@ from .sweeping import (
     set_aside,
 )
 from .work import Work, make_order, settle
+
+if TYPE_CHECKING:
+    from ..context import Progress  # which imports numpy
 
 # A missing record is damage; an unreadable one is not.
 _LOST = frozenset({errno.ENOENT, errno.EISDIR, errno.ENOTDIR})
