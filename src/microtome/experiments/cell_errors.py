@@ -51,14 +51,18 @@ class Sample:
         reasons = self.reasons or ((None,) * self.values.shape[1],)
         return tuple(_first(point) for point in zip(*reasons, strict=True))
 
-    def alone(self, place: int) -> Sample:
-        """One of the models."""
-        return Sample(
-            values=self.values[place][None],
-            errors=self.errors[place][None],
-            dof=self.dof,
-            reasons=(self.reasons[place],) if self.reasons else (),
-        )
+    @property
+    def parts(self) -> list[Sample]:
+        """Each of the models."""
+        return [
+            replace(
+                self,
+                values=self.values[place][None],
+                errors=self.errors[place][None],
+                reasons=self.reasons[place : place + 1],
+            )
+            for place in range(len(self.values))
+        ]
 
     def mean(self) -> Sample:
         """The mean over the points that are defined, as one point."""
