@@ -5,9 +5,8 @@ from __future__ import annotations
 import operator
 import sys
 from collections.abc import Iterable
+from numbers import Real
 from typing import Any
-
-import numpy as np
 
 from .errors import InputError, must
 
@@ -32,7 +31,7 @@ def whole_number(name: str, value: Any, least: int | None = None, most: int | No
     """
     try:
         # True and False are whole numbers to Python, and a mistake here.
-        number = None if isinstance(value, bool | np.bool_) else operator.index(value)
+        number = None if _is_truth(value) else operator.index(value)
     except TypeError:
         number = None
     if number is not None and (least is None or number >= least) and (most is None or number <= most):
@@ -58,6 +57,11 @@ def is_countable(value: int) -> bool:
     return -(2**63) <= value < 2**63
 
 
+def _is_truth(value: Any) -> bool:
+    """Whether a value is True or False, also of numpy, which is not imported for a check."""
+    return type(value).__name__ in ("bool", "bool_")
+
+
 def check_choice(name: str, value: Any, choices: Iterable[str]) -> None:
     """Raise if a value is none of the allowed names."""
     names = tuple(choices)
@@ -76,13 +80,14 @@ def check_distinct(what: str, values: Iterable[Any], hint: str = "") -> None:
 
 def check_level(level: Any) -> float:
     """Return the level of intervals as a float, before anything is trained."""
-    if isinstance(level, str | bool) or np.ndim(level) or not 0 < level < 1:
+    number = isinstance(level, Real) and not _is_truth(level)
+    if not number or not 0 < level < 1:
         raise must("level", "between 0 and 1", level)
     return float(level)
 
 
 def several(values: Any) -> tuple[Any, ...]:
     """Return one value or several as a tuple."""
-    if isinstance(values, np.ndarray):
+    if getattr(values, "ndim", 0):  # an array
         values = values.tolist()
     return tuple(values) if isinstance(values, list | tuple | range | set | frozenset) else (values,)

@@ -7,8 +7,8 @@ from typing import Any
 
 from ..interventions.applying import apply
 from ..tasks.task import Task
-from ..training.checking import check_run
 from ..training.recipe import Recipe
+from ..training.request import check_run
 from .runs import Run
 
 

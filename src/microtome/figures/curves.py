@@ -146,12 +146,12 @@ def basis(curves: Sequence[Curve], *, table: bool = False) -> str:
     counts = sorted({curve.n for curve in curves if curve.n} or {0})
     parts = [f"n = {' to '.join(f'{n:,}' for n in {counts[0]: 0, counts[-1]: 0})} examples"]
     parts.append(f"unit: {', '.join(dict.fromkeys(curve.unit for curve in curves))}")
-    runs = [
-        count
+    points = [
+        (count, why, math.isfinite(value))
         for curve in curves
-        for count, x in zip(curve.seeds, curve.values, strict=True)
-        if np.isfinite(x)
+        for count, why, value in zip(curve.seeds, curve.reasons, curve.values, strict=True)
     ]
+    runs = [count for count, _, finite in points if finite]
     if runs and max(runs) > 1:
         run_range = f"{max(runs)}" if min(runs) == max(runs) else f"{min(runs)} to {max(runs)}"
         parts.append(f"{run_range} runs a point")
@@ -161,15 +161,10 @@ def basis(curves: Sequence[Curve], *, table: bool = False) -> str:
     if not table and any(np.isfinite(curve.band_low).any() for curve in curves):
         what = "shaded" if _are_shaded(curves) else "thin bars"
         parts.append(f"{what}: {first.level * 100:g}% for all points of a curve at once")
-    point_reasons = [
-        (why, math.isfinite(v))
-        for curve in curves
-        for why, v in zip(curve.reasons, curve.values, strict=True)
-    ]
-    if not all(finite for _, finite in point_reasons):
-        reasons = _listed([why for why, finite in point_reasons if not finite])
+    if not all(finite for *_, finite in points):
+        reasons = _listed([why for _, why, finite in points if not finite])
         parts.append(f"{'-:' if table else '×'} undefined{reasons}")
-    remarks = [why for why, finite in point_reasons if finite and why]
+    remarks = [why for _, why, finite in points if finite and why]
     if remarks:
         remark_count = f"{len(remarks)} point{'' if len(remarks) == 1 else 's'} with a remark"
         parts.append(f"{remark_count}{_listed(remarks)}")

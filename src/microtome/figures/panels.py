@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from ..errors import InputError
-from ..findings.results import Result, SpanMap
+from ..findings.results import Result
 from . import curves, spans
 from .captions import add_panel, new_figure, printable, title_of
 from .curves import by_panel, draw_curves, draw_differences
@@ -25,18 +25,26 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 
+# Inches around a line plot; one without a title needs little space above it.
+_AROUND_LINES = (curves.LEFT, curves.RIGHT, curves.BELOW, 0.1)
+_AROUND_SPANS = (spans.LEFT, spans.RIGHT, spans.BELOW, spans.ABOVE)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Panel:
-    """Draw function, size in inches, and the margins left, right, below and above."""
+    """Name of its file, function that draws it, titles alone and among others, and sizes in inches."""
 
-    draw: Callable[[Axes], Any]
-    inner: tuple[float, float]
-    around: tuple[float, float, float, float]
+    name: str
+    draw: Callable[..., Axes]
+    alone: str | None = None
+    joined: str | None = ""
+    inner: tuple[float, float] = (curves.WIDE, curves.TALL)
+    around: tuple[float, float, float, float] = _AROUND_LINES
 
     @property
     def outer(self) -> tuple[float, float]:
-        left_margin, right_margin, lower_margin, upper_margin = self.around
-        return self.inner[0] + left_margin + right_margin, self.inner[1] + lower_margin + upper_margin
+        left, right, below, above = self.around
+        return self.inner[0] + left + right, self.inner[1] + below + above
 
 
 def figure_of(result: Result) -> Figure:
@@ -52,7 +60,7 @@ def figure_of(result: Result) -> Figure:
     matplotlib.figure.Figure
         Span maps share one color scale.
     """
-    parts = [*_curve_panels(result), *_saving_panels(result), *_span_panels(result)]
+    parts = _panels(result)
     if not parts:
         raise InputError(f"a figure must have something to draw, but the {result.experiment} has no curve.")
     across = 1 if len(parts) < 2 else 2
@@ -65,7 +73,7 @@ def figure_of(result: Result) -> Figure:
             left = sum(widths[:c]) + part.around[0]
             top = sum(heights[:r]) + 0.3 + part.around[3]
             bottom = sum(heights) + 0.3 - top - part.inner[1]
-            part.draw(add_panel(figure, left, bottom, *part.inner))
+            part.draw(ax=add_panel(figure, left, bottom, *part.inner), title=part.joined)
     top = 1 - 0.08 / figure.get_size_inches()[1]
     figure.suptitle(printable(title_of(result)), fontsize=10, y=top, parse_math=False)
     return figure
@@ -90,83 +98,37 @@ def save_figures(
     tuple of Path
         Such as `scores.png`, `differences.png` and `spans.png`.
     """
-    drawings = {**_curve_files(result), **_span_files(result)}
-    if savings_of(result):
-        drawings["savings"] = partial(draw_savings, result)
+    drawings = {part.name: partial(part.draw, title=part.alone) for part in _panels(result)}
     written = save_all(folder, formats, drawings)
-    return (
-        (*written, *save_trajectory(result, folder, formats)) if result.experiment == TRAJECTORY else written
-    )
+    trajectory = save_trajectory(result, folder, formats) if result.experiment == TRAJECTORY else ()
+    return (*written, *trajectory)
 
 
-def _groups(result: Result) -> Iterator[tuple[bool, str, str, list[str]]]:
-    """Yield the curves of each panel: scores before differences, by axis and reading."""
-    for differences in (False, True):
-        selected_curves = [curve for curve in result.curves if (curve.role == "difference") == differences]
-        for (axis, reading), panel_curves in by_panel(result, selected_curves).items():
-            yield differences, axis, reading, [curve.name for curve in panel_curves]
-
-
-def _draw_group(
-    result: Result, differences: bool, names: list[str], ax: Axes | None, title: str | None
-) -> Axes:
-    draw = draw_differences if differences else draw_curves
-    return draw(result, ax, curves=names, title=title)
-
-
-def _curve_panels(result: Result) -> list[_Panel]:
-    def draw(differences: bool, names: list[str]) -> Callable[[Axes], Any]:
-        return lambda ax: _draw_group(result, differences, names, ax, "")
-
-    return [_line_panel(draw(differences, names)) for differences, _, _, names in _groups(result)]
-
-
-def _saving_panels(result: Result) -> list[_Panel]:
-    return [_line_panel(lambda ax: draw_savings(result, ax, title=""))] if savings_of(result) else []
-
-
-def _line_panel(draw: Callable[[Axes], Any]) -> _Panel:
-    # A panel without a title needs little space above it.
-    around = (curves.LEFT, curves.RIGHT, curves.BELOW, 0.1)
-    return _Panel(draw=draw, inner=(curves.WIDE, curves.TALL), around=around)
-
-
-def _curve_files(result: Result) -> dict[str, Callable[[], Axes]]:
-    groups = list(_groups(result))
-
-    def make(differences: bool, names: list[str]) -> Callable[[], Axes]:
-        return lambda: _draw_group(result, differences, names, None, None)
-
-    files: dict[str, Callable[[], Axes]] = {}
-    for differences, axis, reading, names in groups:
-        kind = "differences" if differences else "scores"
-        several = sum(group[0] == differences for group in groups) > 1
-        which = reading.replace(",", "") or axis
-        files[f"{kind} {which}" if several else kind] = make(differences, names)
-    return files
-
-
-def _span_panels(result: Result) -> list[_Panel]:
+def _panels(result: Result) -> list[_Panel]:
+    """Scores before differences, by axis and reading; then what freezing saves; span maps on one scale."""
+    parts = []
+    for kind, draw in (("scores", draw_curves), ("differences", draw_differences)):
+        selected = [
+            curve for curve in result.curves if (curve.role == "difference") == (kind == "differences")
+        ]
+        groups = by_panel(result, selected)
+        for (axis, reading), group in groups.items():
+            name = f"{kind} {reading.replace(',', '') or axis}" if len(groups) > 1 else kind
+            names = [curve.name for curve in group]
+            parts.append(_Panel(name=name, draw=partial(draw, result, curves=names)))
+    if savings_of(result):
+        parts.append(_Panel(name="savings", draw=partial(draw_savings, result)))
     reach = common_reach(result.spans, result.points)
-
-    def draw(span_map: SpanMap) -> Callable[[Axes], Any]:
-        return lambda ax: draw_spans(span_map, ax, points=result.points, score=result.score, reach=reach)
-
-    around = (spans.LEFT, spans.RIGHT, spans.BELOW, spans.ABOVE)
-    sides = [map_side(span_map.depth) for span_map in result.spans]
-    return [
-        _Panel(draw=draw(span_map), inner=(side, side), around=around)
-        for span_map, side in zip(result.spans, sides, strict=True)
-    ]
-
-
-def _span_files(result: Result) -> dict[str, Callable[[], Axes]]:
-    reach = common_reach(result.spans, result.points)
-
-    def make(span_map: SpanMap) -> Callable[[], Axes]:
-        title = f"{title_of(result)}: {span_map.name}" if len(result.spans) > 1 else title_of(result)
-        return lambda: draw_spans(
-            span_map, points=result.points, score=result.score, reach=reach, title=title
+    for span_map in result.spans:
+        title, side = title_of(result), map_side(span_map.depth)
+        parts.append(
+            _Panel(
+                name=f"spans {span_map.arm}".strip(),
+                draw=partial(draw_spans, span_map, points=result.points, score=result.score, reach=reach),
+                alone=f"{title}: {span_map.name}" if len(result.spans) > 1 else title,
+                joined=None,
+                inner=(side, side),
+                around=_AROUND_SPANS,
+            )
         )
-
-    return {f"spans {span_map.arm}".strip(): make(span_map) for span_map in result.spans}
+    return parts

@@ -11,9 +11,8 @@ import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from ..context import Progress
 from ..errors import DamageWarning, InputError, WorkError, must
 from .address import canonical, is_address
 from .checking import check_entry, find_damage, find_strays
@@ -38,11 +37,14 @@ from .sweeping import (
 )
 from .work import Work, make_order, settle
 
+if TYPE_CHECKING:
+    from ..context import Progress  # which imports numpy
+
 # A missing record is damage; an unreadable one is not.
 _LOST = frozenset({errno.ENOENT, errno.EISDIR, errno.ENOTDIR})
 # Errors of a full or read-only disk.
 NO_ROOM = FULL | {errno.EROFS}
-_KEPT = "what was done before is kept, and the same command goes on from there"
+_RESUMABLE = "what was done before is kept, and the same command goes on from there"
 
 
 class Shelf:
@@ -245,7 +247,7 @@ class Shelf:
                     folder.mkdir(exist_ok=True)
                     drop_temporary(folder)
                     (folder / RECORD).unlink(missing_ok=True)
-            with disk(self.root, note=_KEPT, only=NO_ROOM):
+            with disk(self.root, note=_RESUMABLE, only=NO_ROOM):
                 yield Work(self._layout, order, entry)
 
     @contextmanager

@@ -14,12 +14,13 @@ from ..errors import must
 from ..lazy import torch
 from ..tasks.items import Split
 from ..tasks.task import Task
+from .heads.decoding import answers, decode
+from .inputs import Features, by_length, collate, encode
 from .precision import Autocast
 
 if TYPE_CHECKING:
     import numpy as np
 
-    from .inputs import Features
     from .models.taskmodel import TaskModel
 
 # Maximum number of tokens in a batch, padding included.
@@ -64,9 +65,6 @@ def predict(
     list
         One prediction per example, in the form of the task's kind.
     """
-    from .heads.decoding import answers, decode
-    from .inputs import by_length, collate, encode
-
     features = encode(split.items, task, tokenizer, longest=longest, stride=stride, mask=model.mask)
     outputs: list[Any] = [None] * len(features)
     model.eval()
@@ -178,9 +176,6 @@ def predict_cuts(
     list of list
         For each cut, one prediction per example, in the form of the task's kind.
     """
-    from .heads.decoding import answers, decode
-    from .inputs import encode
-
     features = encode(split.items, task, tokenizer, longest=longest, stride=stride, mask=model.mask)
     outputs: list[list[Any]] = [[None] * len(features) for _ in cuts]
 
@@ -280,8 +275,6 @@ def outputs_of_cuts(
     Batches are those of `predict`, or smaller: with one state per layer they hold at most `LIVE` bytes of
     states.
     """
-    from .inputs import by_length, collate
-
     if not features:
         raise must("examples to run", "at least one", 0)
     check_cuts(cuts, depth_of(model))

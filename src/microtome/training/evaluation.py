@@ -231,7 +231,7 @@ class Evaluation:
 def sentences_of(result: Any) -> dict[str, Any]:
     """The sentences of a result as plain data."""
     return {
-        "claims": [claim.document() for claim in result.claims],
+        "claims": [plain_data(claim.document()) for claim in result.claims],
         "findings": list(result.findings),
         "methods": result.methods,
         "warnings": list(result.warnings),

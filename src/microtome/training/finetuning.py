@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from ..arguments import checked, taking
 from ..context import Context
 from ..encoders.encoder import Encoder
-from ..errors import WorkError, must
+from ..errors import WorkError
 from ..runtime import using_threads
 from ..store.address import address as make_address
 from ..store.shelf import Shelf
@@ -24,6 +24,10 @@ from ..version import VERSION
 from .cuts import predict
 from .evaluating import guessed_from, score_answers, write_windows
 from .evaluation import Evaluation
+from .inputs import collate, encode
+from .models.methods import set_head_dropout, trainable
+from .models.modeling import TaskModel, build
+from .models.saving import save
 from .opening import open_tuned
 from .optimization.cuda_graphs import LENGTHS
 from .optimization.frozen_features import Bottom
@@ -31,13 +35,12 @@ from .optimization.loop import STATE_SECONDS, TrainingCourse, TrainingRecords, t
 from .optimization.progress import STATE
 from .precision import make_accelerator, products_in
 from .recipe import Recipe
-from .request import TuningOptions, TuningRequest, ask, split_context
+from .request import TuningOptions, TuningRequest, ask, checkpoint_updates, split_context
 from .tuned import ANSWERS, RUN, Failure, Tuned
 
 if TYPE_CHECKING:
     import os
 
-    from .models.modeling import TaskModel
 
 KIND = "finetune"
 
@@ -185,9 +188,6 @@ class TrainingRun:
         cls, request: TuningRequest, folder: Path, *, accelerator: Any, context: Context
     ) -> TrainingRun:
         """Build the model."""
-        from .models.methods import set_head_dropout, trainable
-        from .models.modeling import build
-
         model = build(request.encoder, request.task, request.head, seed=request.seeds.init)
         if request.recipe.dropout is not None:
             set_head_dropout(model, request.recipe.dropout)
@@ -204,8 +204,6 @@ class TrainingRun:
 
     def features(self) -> list[Any]:
         """Encode the training examples as model inputs."""
-        from .inputs import encode
-
         request = self.request
         features = encode(
             request.data.items,
@@ -247,8 +245,6 @@ class TrainingRun:
     @contextlib.contextmanager
     def _batches(self, features: Sequence[Any]) -> Iterator[Callable[[Sequence[Any]], dict[str, Any]]]:
         """Yield the collate function, which adds the states of the frozen blocks if they are cached."""
-        from .inputs import collate
-
         accelerator = self.accelerator
         if not self.request.cached:
             multiple = LENGTHS if accelerator.device.type == "cuda" else 1
@@ -282,8 +278,6 @@ class TrainingRun:
 
     def finish(self, course: TrainingCourse, checkpoints: list[str]) -> dict[str, Any]:
         """Evaluate the model, write all files, and return the provenance of the store entry."""
-        from .models.saving import save
-
         request, evaluation = self.request, self.judge()
         failure = _failure(course, evaluation)
         failure_text = None if failure is None else str(failure)
@@ -319,8 +313,6 @@ class TrainingRun:
 
     def _keep(self, update: int) -> float:
         """Save the current model in a store entry of its own, and return its score."""
-        from .models.saving import save
-
         request = self.request
         specification = {"run": dict(request.specification), "update": update}
         score = self.judge().score.value
@@ -342,18 +334,6 @@ class TrainingRun:
             },
         )
         return score
-
-
-def checkpoint_updates(checkpoints: str | tuple[int, ...], recipe: Recipe, features: int) -> frozenset[int]:
-    """Find the updates after which the model is saved; a long passage counts once per window."""
-    planned = recipe.updates(features)
-    if isinstance(checkpoints, str):
-        per_epoch = -(-features // recipe.batch)
-        return frozenset(range(per_epoch, planned + 1, per_epoch))
-    for update in checkpoints:
-        if not isinstance(update, int) or not 0 < update <= planned:
-            raise must("checkpoints", f"updates between 1 and {planned}", update)
-    return frozenset(checkpoints)
 
 
 def _plain(course: TrainingCourse) -> dict[str, Any]:

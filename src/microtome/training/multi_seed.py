@@ -15,12 +15,11 @@ from ..inference.seeds import SeedOutcome, mean_over_seeds
 from ..runtime import using_threads
 from ..store.shelf import Shelf
 from ..tasks.task import Task
-from .checking import UNSUPPORTED, check_many
 from .finetuning import KIND, TrainingRun, finetune
 from .opening import open_tuned
 from .precision import make_accelerator
 from .recipe import Recipe
-from .request import ask, split_context
+from .request import UNSUPPORTED, ask, check_many, split_context
 from .tuned import Tuned
 
 

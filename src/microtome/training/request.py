@@ -1,9 +1,10 @@
-"""Fine-tuning requests: every input resolved, and the address that follows from them."""
+"""Fine-tuning requests: every input resolved and checked, and the address that follows from them."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
+from types import MappingProxyType
 from typing import Any
 
 from ..context import Context
@@ -13,12 +14,26 @@ from ..interventions.freeze import frozen_names
 from ..lazy import torch
 from ..runtime import name_device
 from ..store.address import address
+from ..store.outfolder import check_folder
 from ..tasks.items import Split
 from ..tasks.subset import subset
 from ..tasks.task import Task
 from .heads.head import Head
+from .inputs import encode
+from .models.methods import trainable
+from .models.modeling import build
+from .optimization.frozen_features import still_blocks
+from .optimization.vmapped import check_vectorized
+from .precision import check_dtype
 from .recipe import Recipe, find_recipe
 from .tuned import Seeds
+
+# Options of `finetune` that vectorized training does not support, and the only value allowed there.
+UNSUPPORTED: Mapping[str, Any] = MappingProxyType(
+    {"train_size": None, "method": "full", "cached": False, "checkpoints": (), "board": None}
+)
+# Kinds of tasks whose long examples are split into several windows.
+WINDOWED = ("span", "language_modeling")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -140,7 +155,7 @@ def ask(
     judged = task.split(task.validation, labeled=task.kind != "language_modeling")
     if settings.train_size is not None:
         data = subset(data, settings.train_size, seed=run_seeds.subset)
-    checkpoint_updates = _checkpoint_updates(settings.checkpoints)
+    checkpoints = _checkpoints(settings.checkpoints)
     resolved_head = resolved_recipe.head if settings.head is None else settings.head
     frozen = frozen_names(encoder)
     specification: dict[str, Any] = {
@@ -150,13 +165,11 @@ def ask(
         "train": data.digest,
         "recipe": resolved_recipe.specification(),
         "seeds": {"init": run_seeds.init, "order": run_seeds.order, "subset": run_seeds.subset},
-        "head": resolved_head if isinstance(resolved_head, str) else _fields(resolved_head),
+        "head": resolved_head if isinstance(resolved_head, str) else asdict(resolved_head),
         "method": settings.method,
         "device": str(name_device(device)).partition(":")[0],
         "precision": settings.dtype,
-        "checkpoints": checkpoint_updates
-        if isinstance(checkpoint_updates, str)
-        else list(checkpoint_updates),
+        "checkpoints": checkpoints if isinstance(checkpoints, str) else list(checkpoints),
     }
     if specification["device"] == "cpu":
         # Sums are split among threads, so the number of threads affects the last bits.
@@ -178,7 +191,7 @@ def ask(
         judged=judged,
         longest=_longest(resolved_recipe, task, encoder),
         stride=resolved_recipe.stride if task.kind == "span" else None,
-        checkpoints=checkpoint_updates,
+        checkpoints=checkpoints,
         head=resolved_head,
         frozen=frozen,
         cached=settings.cached,
@@ -215,7 +228,7 @@ def _longest(recipe: Recipe, task: Task, encoder: TransformerEncoder) -> int:
     return recipe_limit if model_limit is None else min(recipe_limit, model_limit)
 
 
-def _checkpoint_updates(checkpoints: str | Sequence[int]) -> str | tuple[int, ...]:
+def _checkpoints(checkpoints: str | Sequence[int]) -> str | tuple[int, ...]:
     if isinstance(checkpoints, str):
         if checkpoints != "epochs":
             raise must("checkpoints", "'epochs' or numbers of updates", checkpoints)
@@ -223,5 +236,112 @@ def _checkpoint_updates(checkpoints: str | Sequence[int]) -> str | tuple[int, ..
     return tuple(sorted(set(checkpoints)))
 
 
-def _fields(head: Head) -> dict[str, Any]:
-    return {name: getattr(head, name) for name in head.__slots__}
+def checkpoint_updates(checkpoints: str | tuple[int, ...], recipe: Recipe, features: int) -> frozenset[int]:
+    """Find the updates after which the model is saved; a long passage counts once per window."""
+    planned = recipe.updates(features)
+    if isinstance(checkpoints, str):
+        per_epoch = -(-features // recipe.batch)
+        return frozenset(range(per_epoch, planned + 1, per_epoch))
+    for update in checkpoints:
+        if not isinstance(update, int) or not 0 < update <= planned:
+            raise must("checkpoints", f"updates between 1 and {planned}", update)
+    return frozenset(checkpoints)
+
+
+def check_seeds(
+    encoder: Any,
+    task: Task,
+    seeds: Sequence[int],
+    *,
+    vectorized: bool = False,
+    **options: Any,
+) -> TuningRequest:
+    """
+    Check the arguments of `finetune_seeds` before anything is trained.
+
+    Parameters
+    ----------
+    encoder : Encoder
+    task : Task
+    seeds, vectorized
+        As in `finetune_seeds`.
+    **options
+        Of `finetune`.
+
+    Returns
+    -------
+    TuningRequest
+        The request of the first seed.
+    """
+    check_many(seeds, vectorized=vectorized, **options)
+    return check_run(encoder, task, seed=seeds[0], vectorized=vectorized, **options)
+
+
+def check_many(seeds: Sequence[int], *, vectorized: bool, **options: Any) -> None:
+    """Check that seeds and options of `finetune_seeds` are compatible."""
+    if not seeds or len(set(seeds)) != len(seeds):
+        raise must("seeds", "one or more, each once", list(seeds))
+    if vectorized:
+        for name, value in options.items():
+            # An empty list of checkpoints is the default as well as an empty tuple.
+            plain = tuple(value) if isinstance(value, list) else value
+            if name in UNSUPPORTED and plain != UNSUPPORTED[name]:
+                raise must(name, "left at its default for vectorized training", value)
+
+
+def check_run(
+    encoder: Any,
+    task: Task,
+    recipe: str | Recipe = "devlin2019",
+    *,
+    device: str = "auto",
+    dtype: str = "float32",
+    vectorized: bool = False,
+    board: Any = None,
+    building: bool = True,
+    **options: Any,
+) -> TuningRequest:
+    """
+    Check the arguments of `finetune` before anything is trained.
+
+    Parameters
+    ----------
+    encoder, task, recipe, device, dtype, board
+        As in `finetune`.
+    vectorized : bool
+        Whether all seeds are batched into one model (vmap).
+    building : bool
+        Whether the head and the method are tried on a copy of the encoder.
+    **options
+        Other options of `finetune`.
+
+    Returns
+    -------
+    TuningRequest
+    """
+    device = name_device(device)
+    check_dtype(device, dtype)
+    request = ask(encoder, task, recipe, device=device, dtype=dtype, vectorized=vectorized, **options)
+    if building:
+        _check_model(request, vectorized)
+    if board is not None:
+        check_folder(board)
+    lengths = {"longest": request.longest, "stride": request.stride}
+    encode(request.data.items[:1], task, request.encoder.tokenizer, **lengths)
+    features = len(request.data)
+    last = max((request.recipe.warmup_steps or 0, *(n for n in request.checkpoints if isinstance(n, int))))
+    if task.kind in WINDOWED and last > request.recipe.updates(features):
+        features = len(encode(request.data.items, task, request.encoder.tokenizer, **lengths))
+    request.recipe.rising(request.recipe.updates(features))
+    checkpoint_updates(request.checkpoints, request.recipe, features)
+    return request
+
+
+def _check_model(request: TuningRequest, vectorized: bool) -> None:
+    """Try the head and the method on a copy of the encoder."""
+    model = build(request.encoder, request.task, request.head, seed=request.seeds.init)
+    trainable(model, request.specification["method"], frozen=request.frozen)
+    if request.cached:
+        still_blocks(model)
+    if vectorized:
+        check_vectorized([model], [request.recipe])

@@ -34,7 +34,6 @@ RUN, ASKED = "pretraining.json", "asked"
 LOG_STEPS = 50
 # Cross-entropy of a unigram model: the plateau of failed runs.
 PLATEAU = 5.6
-_SAME = "a run of the same design, text and seed"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -348,26 +347,6 @@ def _failure(design: Design, losses: Sequence[tuple[int, float]]) -> str | None:
     return None
 
 
-def check_out(place: Path) -> None:
-    """Raise if a folder holds foreign files, unless a pretraining was begun there."""
-    if not any(is_address(candidate) for candidate in (_address_of(place / RUN), _asked_in(place))):
-        check_foreign(place, ("*",))
-
-
-def _asked_in(folder: Path) -> str | None:
-    try:
-        return (folder / ASKED).read_text("ascii")
-    except (OSError, ValueError):
-        return None
-
-
-def _address_of(path: Path) -> str | None:
-    try:
-        return json.loads(path.read_bytes())["address"]
-    except (OSError, ValueError, KeyError, TypeError, RecursionError):
-        return None
-
-
 def check_checkpoints(design: Design, checkpoints: Iterable[int]) -> frozenset[int]:
     """Raise if a checkpoint lies beyond the updates of a design."""
     steps = frozenset(checkpoints)
@@ -376,12 +355,25 @@ def check_checkpoints(design: Design, checkpoints: Iterable[int]) -> frozenset[i
     return steps
 
 
+def check_out(folder: Path) -> None:
+    """Raise if a folder holds foreign files, unless a pretraining was begun there."""
+    if _address_in(folder) is None:
+        check_foreign(folder, ("*",))
+
+
+def _address_in(folder: Path) -> str | None:
+    """Address of the pretraining that was begun in a folder."""
+    try:
+        text = (folder / ASKED).read_text("ascii")
+    except (OSError, ValueError):
+        return None
+    return text if is_address(text) else None
+
+
 def _check_place(folder: Path, expected: str) -> None:
-    run_file = folder / RUN
-    marker = folder / ASKED
     check_out(folder)
-    if run_file.is_file() and _address_of(run_file) != expected:
-        raise InputError(f"{folder} must be empty or hold {_SAME}, but it does not.")
-    if marker.is_file() and _asked_in(folder) != expected:
-        raise InputError(f"{folder} must be empty or hold {_SAME}, but it does not.")
-    marker.write_text(expected)
+    if _address_in(folder) not in (None, expected):
+        raise InputError(
+            f"{folder} must be empty or hold a run of the same design, text and seed, but it does not."
+        )
+    (folder / ASKED).write_text(expected)

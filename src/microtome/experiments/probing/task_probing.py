@@ -113,7 +113,7 @@ def run(experiment: Probing, plan: Plan, context: Context) -> Result:
         key: HeadAnswers(name=f"{key[0]} ({key[1]})", split=judged, arms=(arm,), seeds=(0,))
         for key, arm in _arms(experiment, inputs, context).items()
     }
-    curves = {key: replace(curve_of(arm, task, context.level), axis=AXIS) for key, arm in arms.items()}
+    curves = {key: replace(curve_of(arm, task, context), axis=AXIS) for key, arm in arms.items()}
     differences, missing = _differences(arms, curves, names[0], task, context)
     score, lines = find_score(task.main), guess_line(task, judged)
     return Result(

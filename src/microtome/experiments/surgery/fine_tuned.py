@@ -13,10 +13,10 @@ from ...errors import InputError, must
 from ...findings.words import counted
 from ...tasks.items import Split
 from ...tasks.task import Task
-from ...training.checking import check_seeds
 from ...training.multi_seed import finetune_seeds
 from ...training.opening import Model, open_model, open_models, open_task
 from ...training.recipe import Recipe, find_recipe
+from ...training.request import check_seeds
 from ..base import Experiment, Pieces, Plan, option
 from ..grid import TrainingOptions
 from ..inputs import TASK_HELP, LoadingOptions, TaskOptions, task_notes

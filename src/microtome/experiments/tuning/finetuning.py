@@ -13,11 +13,11 @@ from ...context import Context
 from ...findings.words import counted
 from ...reading import read_numbers
 from ...tasks.task import Task
-from ...training.checking import check_seeds
 from ...training.models.methods import METHODS
 from ...training.multi_seed import finetune_seeds
 from ...training.opening import open_model, open_task
 from ...training.recipe import Recipe
+from ...training.request import check_seeds
 from ...training.writing import TUNING, TunedRuns, check_runs
 from ..base import Experiment, Pieces, Plan, option
 from ..grid import TrainingOptions

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import copy
+from dataclasses import replace
 from typing import Any
 
 from ...encoders.family import Family
 from ...lazy import torch
 from ..heads.head import Head
 from .stock import drawing, stock_class
-from .taskmodel import TaskForm, TaskModel
+from .taskmodel import TaskModel
 
 # Largest relative difference of outputs of the same function.
 _CLOSE = 1e-4
@@ -43,16 +44,7 @@ def as_stock(model: TaskModel) -> TaskModel:
     net = _filled(model, kind)
     if net is None:
         return model
-    form = TaskForm(
-        kind=model.kind,
-        labels=model.labels,
-        family=model.family,
-        head="own",
-        pad=model.pad,
-        notes=model.notes,
-        seed=model.seed,
-        mask=model.mask,
-    )
+    form = replace(model.form, head="own", notes=model.notes)
     stock_model = TaskModel(net, None, form).eval()
     return stock_model if _same(model, stock_model) else model
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import re
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -10,15 +11,15 @@ from ...errors import InputError, must
 from ...tasks.task import Task
 from ..heads.head import Head, describe, equals_stock, resolve
 from ..heads.reading import row_head, sequence_head
-from .labels import label_order
-from .language import language_model, mask_of
 from .stock import (
     SEQUENCE,
     configured,
     drawing,
     fill_pooler,
     has_pooler,
+    language_model,
     made,
+    mask_of,
     outputs_of,
     stock_class,
     trained_pooler,
@@ -207,3 +208,50 @@ def _model(
         mask=mask_of(encoder),
     )
     return TaskModel(net, reader, form).eval()
+
+
+def label_order(config: Any, task: Task, name: str) -> tuple[tuple[int, ...], str]:
+    """
+    Find the output of each label of a task.
+
+    Names are compared without regard to case, hyphens, underscores and spaces. Outputs that are only
+    numbered (LABEL_0, LABEL_1, ...) are taken in the order of the task.
+
+    Parameters
+    ----------
+    config : transformers.PretrainedConfig
+        Of the checkpoint.
+    task : Task
+    name : str
+        Name of the checkpoint in error messages.
+
+    Returns
+    -------
+    order : tuple of int
+        Output of each label.
+    note : str
+        Description of the matching.
+    """
+    model_labels = {int(number): str(label) for number, label in (config.id2label or {}).items()}
+    count = len(task.labels)
+    if len(model_labels) != count:
+        raise InputError(
+            f"the head of {name} must have {count} outputs for {task.name}, but it has {len(model_labels)}."
+        )
+    if all(re.fullmatch(r"LABEL_\d+", label) for label in model_labels.values()):
+        return tuple(range(count)), f"outputs of {name} have no names: taken in the order of {task.name}"
+    outputs = {_plain_label(label): number for number, label in model_labels.items()}
+    task_labels = [_plain_label(label) for label in task.labels]
+    if len(outputs) != count or set(outputs) != set(task_labels):
+        raise InputError(
+            f"the labels of {name} must be those of {task.name} ({', '.join(task.labels)}), but they are "
+            f"{', '.join(model_labels[number] for number in sorted(model_labels))}."
+        )
+    order = tuple(outputs[label] for label in task_labels)
+    if order == tuple(range(count)):
+        return order, f"outputs of {name} are in the order of {task.name}, by name"
+    return order, f"outputs of {name} reordered to the labels of {task.name}, by name: {list(order)}"
+
+
+def _plain_label(label: str) -> str:
+    return re.sub(r"[\s_-]+", "", label.casefold())

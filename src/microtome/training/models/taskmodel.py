@@ -64,7 +64,7 @@ class TaskModel(LateModule):
 
     def __init__(self, net: torch.nn.Module, reader: torch.nn.Module | None, form: TaskForm) -> None:
         super().__init__()
-        self.net, self.reader = net, reader
+        self.net, self.reader, self.form = net, reader, form
         self.kind, self.labels, self.family = form.kind, form.labels, form.family
         self.head, self.pad, self.mask = form.head, form.pad, form.mask
         self.notes, self.seed = form.notes, form.seed

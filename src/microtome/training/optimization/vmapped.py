@@ -191,46 +191,29 @@ class Joined:
     """
 
     def __init__(self, models: Sequence[TaskModel], recipe: Recipe, rates: Sequence[float]) -> None:
-        self._recipe, self._losing = recipe, _Losing(models[0])
-        parameters = [dict(_Losing(model).named_parameters()) for model in models]
-        named = [
-            {name: weight for name, weight in weights.items() if weight.requires_grad}
-            for weights in parameters
-        ]
-        frozen = [name for name in parameters[0] if name not in named[0]]
-        self._still = {
-            name: torch.stack([weights[name].detach() for weights in parameters]) for name in frozen
-        }
-        self._names = list(named[0])
-        shapes = {name: weight.shape for name, weight in named[0].items()}
-        ends = np.cumsum([0, *(shape.numel() for shape in shapes.values())])
-        device, count = models[0].device, len(models)
+        self._recipe, losing = recipe, [_Losing(model) for model in models]
+        self._losing = losing[0]
+        stacked, self._buffers = torch.func.stack_module_state(losing)
+        learning = {name: weight for name, weight in stacked.items() if weight.requires_grad}
+        self._frozen = {name: weight for name, weight in stacked.items() if name not in learning}
+        self._names, device = list(learning), models[0].device
         # One row per model, so that one kernel updates all weights of all models.
-        self._flat = torch.cat(
-            [
-                torch.cat([weights[name].detach().flatten() for name in self._names])[None].float()
-                for weights in named
-            ]
-        )
+        self._flat = torch.cat([weight.detach().flatten(1).float() for weight in learning.values()], dim=1)
+        sizes = [weight[0].numel() for weight in learning.values()]
+        ends = np.cumsum(sizes).tolist()
         self._parts = {
-            name: slice(int(a), int(b)) for name, a, b in zip(shapes, ends, ends[1:], strict=False)
+            name: slice(end - size, end) for name, size, end in zip(learning, sizes, ends, strict=True)
         }
         self.weights = [
-            self._flat[:, self._parts[name]].view(count, *shape).detach().requires_grad_()
-            for name, shape in shapes.items()
+            self._flat[:, self._parts[name]].view(weight.shape).detach().requires_grad_()
+            for name, weight in learning.items()
         ]
-        self._buffers = {
-            name: torch.stack([dict(_Losing(model).named_buffers())[name] for model in models])
-            for name, _ in self._losing.named_buffers()
-        }
         self._rates = torch.tensor(rates, device=device)[:, None]
         self._rate = self._rates.clone()
-        self._decay = torch.cat(
-            [
-                torch.full((shape.numel(),), recipe.decay if is_decayed(name, len(shape)) else 0.0)
-                for name, shape in shapes.items()
-            ]
-        ).to(device)
+        decays = [
+            recipe.decay if is_decayed(name, weight.ndim - 1) else 0.0 for name, weight in learning.items()
+        ]
+        self._decay = torch.tensor(decays).repeat_interleave(torch.tensor(sizes)).to(device)
         # Padding rows, which never learn; under vmap, torch respects that for the first model only.
         self._pads = {
             f"{name}.weight": module.padding_idx
@@ -257,7 +240,7 @@ class Joined:
         def loss_of(weights: Any, buffers: Any, inputs: Any) -> torch.Tensor:
             return functional_call(self._losing, (weights, buffers), (inputs,))
 
-        weights = {**self._still, **dict(zip(self._names, self.weights, strict=True))}
+        weights = {**self._frozen, **dict(zip(self._names, self.weights, strict=True))}
         return vmap(loss_of, randomness="different")(weights, self._buffers, dict(batch))
 
     def set_rate(self, factor: float) -> None:
