@@ -161,10 +161,10 @@ def test_the_reason_of_a_cell_is_that_of_the_points_made_of_it() -> None:
     ):
         curve = curve_of("a", "layer", [0, 1], found, unit="sentence", n=4)
         assert curve.reasons == ("few rows", None)
-    assert points_of(one.alone(0)).reasons == ("few rows", None)
-    assert points_of(one.alone(-1)).reasons == (None, None)
+    assert points_of(one.parts[0]).reasons == ("few rows", None)
+    assert points_of(one.parts[-1]).reasons == (None, None)
     known = Sample(values=values[1:], errors=np.zeros((1, 2, 4)), dof=3.0)
-    assert points_of(known, one.alone(0)).reasons == ("few rows", None)
+    assert points_of(known, one.parts[0]).reasons == ("few rows", None)
     blank = Sample(
         values=np.full((1, 2), np.nan), errors=np.zeros((1, 2, 4)), dof=3.0, reasons=((None, "b"),)
     )

@@ -51,14 +51,18 @@ class Sample:
         reasons = self.reasons or ((None,) * self.values.shape[1],)
         return tuple(_first(point) for point in zip(*reasons, strict=True))
 
-    def alone(self, place: int) -> Sample:
-        """One of the models."""
-        return Sample(
-            values=self.values[place][None],
-            errors=self.errors[place][None],
-            dof=self.dof,
-            reasons=(self.reasons[place],) if self.reasons else (),
-        )
+    @property
+    def parts(self) -> list[Sample]:
+        """Each of the models."""
+        return [
+            replace(
+                self,
+                values=self.values[place][None],
+                errors=self.errors[place][None],
+                reasons=self.reasons[place : place + 1],
+            )
+            for place in range(len(self.values))
+        ]
 
     def mean(self) -> Sample:
         """The mean over the points that are defined, as one point."""
@@ -220,10 +224,12 @@ def points_of(
         for k, value in enumerate(values)
     ]
     defined = np.array([np.isfinite(point.se) for point in spreads])
-    arms, wide = np.array([point.alone(level) for point in spreads]), np.full(len(values), np.nan)
+    confidence = Confidence(level=level, pair_seeds=False)
+    arms = np.array([point.arm(confidence.reach) for point in spreads])
+    wide = np.full(len(values), np.nan)
     if defined.any():
         points = [point for point in spreads if np.isfinite(point.se)]
-        wide[defined] = band_arms(points, errors[defined], Confidence(level=level, pair_seeds=False))
+        wide[defined] = band_arms(points, errors[defined], confidence)
     ends = values - arms, values + arms, values - wide, values + wide
     low, high, band_low, band_high = ends if bounds is None else (np.clip(end, *bounds) for end in ends)
     return Points(

@@ -117,7 +117,7 @@ def test_the_order_in_which_blocks_and_score_came(
     assert found.more["order"]["verdict"] == verdict
     assert (found.claims[-1].kind, found.claims[-1].facts["order"]) == ("onset", verdict)
     blocks = found.claims[1]
-    assert [entry["step"] for entry in blocks.facts["certain"]] == [step for step in steps if step >= block]
+    assert [step for step, _ in blocks.facts["certain"]] == [step for step in steps if step >= block]
     assert headline(blocks).endswith("at step 80 layers 5-8 form a block.")
     assert len(found.more["readouts"]) == 5
     assert len(found.more["readouts"][0]["values"]) == 8

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from ...checks import whole_number
 from ...context import Context
 from ...encoders.series import Series, series
 from ...errors import InputError, must
@@ -212,8 +213,7 @@ def _updates(folder: Path) -> int:
 
 
 def _checkpoint(step: Any, model: Any, context: Context) -> Checkpoint:
-    if not isinstance(step, int) or isinstance(step, bool) or step < 0:
-        raise must("a step", "a whole number of at least 0", step)
+    step = whole_number("a step", step, 0)
     if isinstance(model, str | os.PathLike):
         place = Path(model)
         return Checkpoint(step=step, model=model, folder=place if place.is_dir() else None)

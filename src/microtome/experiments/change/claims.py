@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from types import MappingProxyType
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
@@ -146,22 +146,20 @@ def center_difference(
 
 def domain_claim(measure: str, mean: Points, difference: Points, recorded: Recorded, unit: str) -> Claim:
     """Claim whether sentences of other kinds stay closer to the base than those of the task, and where."""
-    shown = side_of(mean)
+    verdicts: Mapping[str, Verdict] = {"above": "holds", "below": "does not hold", "neither": "inconclusive"}
     return similarity_claim(
         "domains",
         measure,
-        "holds" if shown == "above" else "does not hold" if shown == "below" else "inconclusive",
+        verdicts[side_of(mean)],
         layers=_where(recorded.layers, (difference.band_low > 0) | (difference.band_high < 0)),
         estimate=mean.quantity(unit),
         facts={"p": float(mean.p[0])},
     )
 
 
-def side_of(difference: Points) -> str:
-    """The side of 0 on which the interval of the first point lies; "not significantly apart from" on none."""
-    if difference.low[0] > 0:
-        return "above"
-    return "below" if difference.high[0] < 0 else "not significantly apart from"
+def side_of(difference: Points) -> Literal["above", "below", "neither"]:
+    """The side of 0 on which the interval of the first point lies."""
+    return "above" if difference.low[0] > 0 else "below" if difference.high[0] < 0 else "neither"
 
 
 def _where(layers: tuple[int, ...], marks: np.ndarray) -> tuple[int, ...]:

@@ -9,6 +9,7 @@ from typing import Any, Literal
 
 import numpy as np
 
+from ...findings.blocks import layer_span
 from ...findings.claims.claim import Claim, Quantity
 from ...findings.results import Curve
 from ...findings.scorecurves import score_curve
@@ -79,21 +80,16 @@ class Course:
     def change(self) -> dict[End, list[Points]]:
         """Similarity of every layer to both ends of the training, at each step."""
         limits: dict[str, Any] = {"level": self.level, "bounds": self.similarity.bounds}
-        places = range(len(self.steps))
         return {
-            end: [points_of(self.similarity_to(end).alone(place), **limits) for place in places]
-            for end in ENDS
+            end: [points_of(sample, **limits) for sample in self.similarity_to(end).parts] for end in ENDS
         }
 
     def centers(self, end: End) -> list[Points | None]:
         """The center of the change from one end of the training at each step; None where nothing changed."""
-        layers, sample = self.recorded.layers, self.similarity_to(end)
-        centers = [center_of(sample.alone(place), layers) for place in range(len(self.steps))]
-        bounds = layers[0], layers[-1]
-        return [
-            None if center is None else points_of(center, level=self.level, bounds=bounds)
-            for center in centers
-        ]
+        layers = self.recorded.layers
+        limits: dict[str, Any] = {"level": self.level, "bounds": (layers[0], layers[-1])}
+        centers = [center_of(sample, layers) for sample in self.similarity_to(end).parts]
+        return [center and points_of(center, **limits) for center in centers]
 
     def change_document(self, end: End) -> dict[str, Any]:
         """Similarities to one end of the training with intervals and bands, and centers, as plain data."""
@@ -105,18 +101,13 @@ class Course:
         """The score of each checkpoint or, without a task, its mean similarity to both ends."""
         if self.task is not None:
             own = any(reading.heads is not None for reading in self.readings)
-            name, answers = (
-                "own head" if own else "best readout",
-                [reading.answers for reading in self.readings],
-            )
-            curve = self._score(name, self.steps, answers, "step")
-            reasons = [
-                "before the first update: the majority baseline"
-                if reading.by == "majority baseline"
-                else reason
-                for reading, reason in zip(self.readings, curve.reasons, strict=True)
+            answers = [reading.answers for reading in self.readings]
+            curve = self._score("own head" if own else "best readout", self.steps, answers, "step")
+            note = {"majority baseline": "before the first update: the majority baseline"}
+            reasons = zip(self.readings, curve.reasons, strict=True)
+            return [
+                replace(curve, reasons=tuple(note.get(reading.by, reason) for reading, reason in reasons))
             ]
-            return [replace(curve, reasons=tuple(reasons))]
         curves = []
         for end in ENDS:
             mean = _over_layers(self.similarity_to(end))
@@ -217,7 +208,7 @@ def _over_layers(samples: Sample) -> Sample:
     values, errors = np.full(count, np.nan), np.zeros((count, units))
     if layers.any():
         values, errors = samples.values[:, layers].mean(axis=1), samples.errors[:, layers].mean(axis=1)
-    why = tuple(samples.alone(place).mean().why[0] for place in range(count))
+    why = tuple(sample.mean().why[0] for sample in samples.parts)
     return Sample(values=values[None], errors=errors[None], dof=samples.dof, reasons=(why,))
 
 
@@ -238,7 +229,7 @@ def course_claims(course: Course, order: Order | None) -> list[Claim]:
     if course.task is not None:
         claims.append(_score_claim(course))
     if order is not None:
-        claims.append(order.claim(find_score(course.task.main).name if course.task else ""))
+        claims.append(order.claim(claims[-1].score))
     return claims
 
 
@@ -246,7 +237,7 @@ def _change_claim(course: Course) -> Claim:
     values, measure = course.change["first"][-1].values, course.similarity.measure
     facts = {"steps": [course.steps[0], course.steps[-1]], "reason": None}
     if not np.isfinite(values).any():
-        facts["reason"] = course.similarity_to("first").alone(-1).mean().why[0] or UNDEFINED
+        facts["reason"] = course.similarity_to("first").parts[-1].mean().why[0] or UNDEFINED
         return similarity_claim("course change", measure, "inconclusive", facts=facts)
     if np.nanmin(values) == 1:
         return similarity_claim("course change", measure, facts=facts)
@@ -261,34 +252,31 @@ def _change_claim(course: Course) -> Claim:
 
 
 def _blocks_claim(course: Course) -> Claim:
-    findings = [blocks.finding for blocks in course.blocks]
-    certain = [
-        {
-            "step": step,
-            "blocks": [
-                {
-                    "layers": [block.first, block.last, list(block.without)],
-                    "margin": block.margin,
-                    "low": block.interval.low,
-                    "high": block.interval.high,
-                }
-                for block in finding.outermost
-                if block.interval is not None
-            ],
-        }
+    findings, unit = [blocks.finding for blocks in course.blocks], course.recorded.unit
+    certain = {
+        step: finding.outermost
         for step, finding in zip(course.steps, findings, strict=True)
         if finding.certain
-    ]
-    undefined = all(finding.reason is not None for finding in findings)
+    }
+    margins = {
+        f"simultaneous margin of {layer_span(*block.span)} at step {step:,}": Quantity(
+            value=block.margin,
+            low=block.interval.low,
+            high=block.interval.high,
+            level=course.level,
+            unit=unit,
+        )
+        for step, blocks in certain.items()
+        for block in blocks
+        if block.interval is not None
+    }
     facts = {
-        "certain": certain,
+        "certain": [[step, [block.span for block in blocks]] for step, blocks in certain.items()],
         "checkpoints": len(findings),
-        "reason": findings[0].reason if undefined else None,
-        "level": course.level,
-        "unit": course.recorded.unit,
+        "reason": findings[0].reason if all(finding.reason for finding in findings) else None,
     }
     verdict = "holds" if certain else "inconclusive"
-    return similarity_claim("course blocks", course.similarity.measure, verdict, facts=facts)
+    return similarity_claim("course blocks", course.similarity.measure, verdict, beside=margins, facts=facts)
 
 
 def _score_claim(course: Course) -> Claim:

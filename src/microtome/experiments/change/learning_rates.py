@@ -6,7 +6,7 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -25,15 +25,34 @@ from ..run_curves import counts
 from ..runs import Done, Run
 
 MATCHED = 5.0  # points that scores of methods may lie apart and be called matched
-METHODS = ("full", "lora", "bitfit", "head")
 WEAKEST, BEST = "weakest", "best"
-# Of the recipe's rate, which is one for all weights: where few of them learn, more of it does no harm.
-MULTIPLES: Mapping[str, tuple[float, ...]] = MappingProxyType(
+
+
+class Method(NamedTuple):
+    """
+    A tuning method.
+
+    Parameters
+    ----------
+    description : str
+        What learns, for the methods of a paper.
+    multiples : tuple of float
+        Rates to try, as multiples of the recipe's, which is one for all weights: where few of them learn, a
+        larger one does no harm.
+    citation : str
+    """
+
+    description: str
+    multiples: tuple[float, ...]
+    citation: str = ""
+
+
+METHODS: Mapping[str, Method] = MappingProxyType(
     {
-        "full": (0.25, 0.5, 1.0),
-        "lora": (5.0, 10.0, 20.0),
-        "bitfit": (5.0, 10.0, 20.0),
-        "head": (20.0, 50.0, 100.0),
+        "full": Method("all weights", (0.25, 0.5, 1.0)),
+        "lora": Method("adapters of low rank (LoRA, Hu et al. 2022)", (5.0, 10.0, 20.0), "hu2022"),
+        "bitfit": Method("biases (BitFit, Ben Zaken et al. 2022)", (5.0, 10.0, 20.0), "benzaken2022"),
+        "head": Method("the head only", (20.0, 50.0, 100.0)),
     }
 )
 
@@ -83,7 +102,7 @@ def rates_of(method: str, rates: Mapping[str, Any], rate: float) -> list[float]:
     >>> rates_of("head", {"head": 0.01}, 2e-5)
     [0.01]
     """
-    values = several(rates.get(method, [rate * times for times in MULTIPLES[method]]))
+    values = several(rates.get(method, [rate * times for times in METHODS[method].multiples]))
     for value in values:
         if not isinstance(value, int | float) or not value > 0:
             raise must(f"rates of {method}", "numbers above 0", value)

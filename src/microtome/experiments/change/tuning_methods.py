@@ -5,7 +5,6 @@ from __future__ import annotations
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from types import MappingProxyType
 from typing import Any, ClassVar
 
 from ...context import Context
@@ -42,8 +41,6 @@ from .learning_rates import (
     read_match,
 )
 
-CITED: Mapping[str, str] = MappingProxyType({"lora": "hu2022", "bitfit": "benzaken2022"})
-
 
 @dataclass(frozen=True, kw_only=True)
 class TuningMethods(MeasureOptions, TextOptions, TrainingGrid):
@@ -70,7 +67,7 @@ class TuningMethods(MeasureOptions, TextOptions, TrainingGrid):
     name = "tuning_ways"
 
     methods: Sequence[str] = option(
-        "Weights that learn; methods are compared with the first.", METHODS, choices=METHODS
+        "Weights that learn; methods are compared with the first.", tuple(METHODS), choices=tuple(METHODS)
     )
     rates: Mapping[str, Any] = option(
         "Learning rates to try for a method; multiples of the recipe's when absent. May be repeated.",
@@ -162,6 +159,7 @@ class TuningMethods(MeasureOptions, TextOptions, TrainingGrid):
         similarities = compare_layers(
             recorded, self.measures, left=[BASE], right=list(models), **self.comparing(context)
         )
+        citations = [METHODS[name].citation for name in methods]
         documents, matched = compare_methods(task, methods, context)
         curves, claims, reference = [], [matched], next(iter(sound))
         for measure, similarity in similarities.items():
@@ -172,16 +170,14 @@ class TuningMethods(MeasureOptions, TextOptions, TrainingGrid):
             for name, sample in samples.items():
                 points = points_of(sample, level=level, bounds=similarity.bounds)
                 curves.append(recorded.curve(f"{measure}: {name}", points))
-                facts, apart = {"method": name}, None
-                if name != reference:
-                    apart = center_difference(sample, samples[reference], recorded, context)
-                if apart is not None:
-                    facts |= {"reference": reference, "apart": side_of(apart)}
+                facts, apart = {"method": name}, {}
+                difference = center_difference(sample, samples[reference], recorded, context)
+                if name != reference and difference is not None:
+                    facts |= {"reference": reference, "apart": side_of(difference)}
+                    apart["center_apart"] = {"from": reference, **difference.plain(tested=True)}
                 center, claim = center_claim(measure, sample, recorded, context, facts=facts)
-                documents[name].setdefault("change", {})[measure] = center
+                documents[name].setdefault("change", {})[measure] = {**center, **apart}
                 claims.append(claim)
-                if apart is not None:
-                    center["center_apart"] = {"from": reference, **apart.plain(tested=True)}
         return self.result(
             [recorded],
             [text.texts],
@@ -193,7 +189,7 @@ class TuningMethods(MeasureOptions, TextOptions, TrainingGrid):
             curves=curves,
             rows=rows_of(outcomes, task=task.name),
             claims=claims,
-            references=cited(*(CITED[name] for name in methods if name in CITED), measures=self.measures),
+            references=cited(*filter(None, citations), measures=self.measures),
             methods=self._methods(grid, recorded, methods, context),
             warnings=(*_warnings(methods, self.seeds), *failures(outcomes)),
             more={
@@ -252,7 +248,7 @@ class TuningMethods(MeasureOptions, TextOptions, TrainingGrid):
         length = (
             f"at most {recipe.steps:,} updates" if recipe.steps is not None else f"{recipe.epochs:g} epochs"
         )
-        names = [_DESCRIPTIONS[name] for name, method in methods.items() if method.tried]
+        names = [METHODS[name].description for name, method in methods.items() if method.tried]
         return (
             f"{grid.encoder.name} was fine-tuned on {grid.tasks[0].title} by several tuning methods "
             f"({', '.join(names)}) with the recipe {recipe.name} (batches of {recipe.batch}, {length}; seeds "
@@ -265,13 +261,6 @@ class TuningMethods(MeasureOptions, TextOptions, TrainingGrid):
 
 
 tuning_methods = as_function(TuningMethods, "tuning_methods")
-
-_DESCRIPTIONS = {
-    "full": "all weights",
-    "lora": "adapters of low rank (LoRA, Hu et al. 2022)",
-    "bitfit": "biases (BitFit, Ben Zaken et al. 2022)",
-    "head": "the head only",
-}
 
 
 def _check_peft() -> None:

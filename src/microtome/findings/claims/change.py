@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from ..blocks import form_blocks, layer_span
+from ..blocks import form_blocks
 from ..intervals import with_own_interval
 from ..words import amount, between, layer_list, listed, number, p_value, small_number
 from .claim import Claim
@@ -58,7 +58,8 @@ def _center(claim: Claim) -> str:
         return f"the center of the change is undefined: {claim.facts['reason']}."
     (first, last), against = claim.facts["span"], ""
     if "apart" in claim.facts:
-        against = f", {claim.facts['apart']} that of {claim.facts['reference']} tuning"
+        sides = {"above": "above", "below": "below", "neither": "not significantly apart from"}
+        against = f", {sides[claim.facts['apart']]} that of {claim.facts['reference']} tuning"
     return (
         f"layer {claim.layers[0]} changed most ({small_number(claim.facts['largest'])}); the center of the "
         f"change is at layer {_value(claim, 1)} of {first} to {last}{against}."
@@ -115,20 +116,9 @@ def _course_blocks(claim: Claim) -> str:
         return f"Blocks of layers are undefined: {claim.facts['reason']}."
     if not certain:
         return f"At none of {count} checkpoints is a block of layers certain."
-    blocks = form_blocks([block["layers"] for block in certain[-1]["blocks"]])
-    last = STEP(certain[-1]["step"])
-    return f"Blocks of layers are certain at {len(certain)} of {count} checkpoints; at {last} {blocks}."
-
-
-def _course_blocks_evidence(claim: Claim) -> str:
-    margins = [
-        f"{STEP(entry['step'])}, {layer_span(*block['layers'])}: {number(block['margin'])} "
-        f"{between(block['low'], block['high'])}"
-        for entry in claim.facts["certain"]
-        for block in entry["blocks"]
-    ]
-    level, unit = claim.facts["level"] * 100, claim.facts["unit"]
-    return f"Margins: {'; '.join(margins)} ({level:g} %, simultaneous, unit: {unit})." if margins else ""
+    step, blocks = certain[-1]
+    where = f"at {STEP(step)} {form_blocks(blocks)}"
+    return f"Blocks of layers are certain at {len(certain)} of {count} checkpoints; {where}."
 
 
 def _course_score(claim: Claim) -> str:
@@ -185,7 +175,7 @@ KINDS: Mapping[str, ClaimKind] = {
     "matched scores": ClaimKind(headline=_matched, evidence=_measured("Largest difference", 1)),
     "single neurons": ClaimKind(headline=_neurons, evidence=_measured("")),
     "course change": ClaimKind(headline=_course_change, evidence=_measured("Center of the change")),
-    "course blocks": ClaimKind(headline=_course_blocks, evidence=_course_blocks_evidence),
+    "course blocks": ClaimKind(headline=_course_blocks, evidence=_measured("")),
     "course score": ClaimKind(headline=_course_score, evidence=no_evidence),
     "onset": ClaimKind(headline=_onset, evidence=_onset_evidence),
 }
