@@ -66,6 +66,7 @@ def truncations(
     options: Mapping[str, Any],
 ) -> dict[str, Any]:
     """Cut after every layer: with the tuned head as it is, tuned further, and with converged readouts."""
+    from microtome.context import Context
     from microtome.experiments.layer_heads import Arm
     from microtome.experiments.truncation_curves import HeadAnswers, curve_of, cut_costs
     from microtome.findings.results import plain
@@ -112,9 +113,9 @@ def truncations(
             arms=tuple(some[p] for p in kept),
             seeds=tuple(whole.seeds[p] for p in kept),
         )
-        out["curves"][name] = ends(curve_of(said, task, LEVEL))
+        out["curves"][name] = ends(curve_of(said, task, Context(level=LEVEL)))
         if name == "UNTUNED":
-            out["curves"]["cost"] = ends(cut_costs(said, task, LEVEL))
+            out["curves"]["cost"] = ends(cut_costs(said, task, Context(level=LEVEL)))
     out["readouts"] = {
         name: plain([dict(one.details) for one in some]) for name, some in arms.items() if some[0].details
     }

@@ -149,16 +149,16 @@ def test_a_store_may_be_given(
 
 def test_show_tells_all(entries: list[StoreEntry], capsys: pytest.CaptureFixture[str]) -> None:
     entry = entries[1]
-    out = told(capsys, "show", entry.address)
+    out = " ".join(told(capsys, "show", entry.address).split())
     for words in (
-        f"address          {entry.address}",
-        "command          microtome make 1",
-        "device           cpu",
-        'asked for model  "m1"',
-        'asked for rows   {"unit": "word"}',
-        f"made from        {entries[0].address}",
-        f"folder           {entry.folder}",
-        f"result.json  2.0 kB  {digest_file(entry.folder / 'result.json')}",
+        f"address {entry.address}",
+        "command microtome make 1",
+        "device cpu",
+        'specification: model "m1"',
+        'specification: rows {"unit": "word"}',
+        f"made from {entries[0].address}",
+        f"folder {entry.folder}",
+        f"result.json 2.0 kB {digest_file(entry.folder / 'result.json')}",
     ):
         assert words in out
 

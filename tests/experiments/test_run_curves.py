@@ -11,6 +11,7 @@ import pytest
 from scipy import stats
 
 import cats
+from microtome.context import Context
 from microtome.errors import InputError
 from microtome.experiments.run_curves import curves_of, failures, gather_points
 from microtome.experiments.runs import Done, Run
@@ -46,7 +47,9 @@ def test_runs_with_one_answer_count_and_runs_that_diverged_do_not() -> None:
     runs += [done(1, 1, 0.5, failure=same), done(1, 2, 0.5, failure=same), done(1, 3, 0.8)]
     runs += [done(2, 1, 0.1, failure=Failure("diverged", "loss is nan at update 3")), done(2, 2, 0.7)]
     points = gather_points(runs, SPLIT, "arm")
-    scores, differences = curves_of(points, TASK, points.at(0), axis="x", level=0.95, against="nothing")
+    scores, differences = curves_of(
+        points, TASK, points.at(0), axis="x", context=Context(), against="nothing"
+    )
     np.testing.assert_allclose(scores.values, [0.9, 0.6, 0.7])
     np.testing.assert_allclose(differences.values, [0, -0.3, -0.2])
     assert "2 of 3 runs predict one class for every example, and are included" in str(scores.reasons[1])
@@ -65,7 +68,7 @@ def test_more_seeds_do_not_narrow_what_few_draws_say() -> None:
         shares = {1: 0.3, 2: 0.8}
         runs += [done(2, s, share, draw=d) for d, share in shares.items() for s in range(seeds)]
         points = gather_points(runs, SPLIT, "arm")
-        found = curves_of(points, TASK, points.at(0), axis="x", level=0.95, against="nothing")
+        found = curves_of(points, TASK, points.at(0), axis="x", context=Context(), against="nothing")
         return curves_over_draws(found, runs, TASK, "arm", 0)
 
     few, many = curves(1), curves(20)
@@ -84,7 +87,7 @@ def test_bands_are_no_narrower_than_those_of_the_draws_alone() -> None:
     runs = [done(0, seed, share) for seed, share in enumerate(shares[0])]
     runs += [done(x, 0, share, draw=1 + d) for x in (1, 2) for d, share in enumerate(shares[x])]
     points = gather_points(runs, SPLIT, "arm")
-    found = curves_of(points, TASK, points.at(0), axis="x", level=0.95, against="nothing")
+    found = curves_of(points, TASK, points.at(0), axis="x", context=Context(), against="nothing")
     scores, _ = curves_over_draws(found, runs, TASK, "arm", 0)
     for x in (0, 1, 2):
         told = [one.score for one in runs if one.run.x == x]

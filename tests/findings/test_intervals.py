@@ -12,6 +12,7 @@ import pytest
 
 import cats
 from microtome.cli.tables import _at
+from microtome.context import Context
 from microtome.experiments.layer_heads import Arm
 from microtome.experiments.surgery.claims import cut_claim, span_claims
 from microtome.experiments.truncation_curves import HeadAnswers, by_seed, curve_of, cut_costs
@@ -59,7 +60,7 @@ def planted(seeds: tuple[int, ...]) -> tuple[Any, Any, Any]:
 @pytest.mark.parametrize("seeds", [(1,), (1, 2), (1, 2, 3, 4, 5)])
 def test_truncate_and_skip_print_the_same_interval_for_the_same_block(seeds: tuple[int, ...]) -> None:
     untuned, spans, alone = planted(seeds)
-    costs = cut_costs(untuned, TASK, 0.95)
+    costs = cut_costs(untuned, TASK, Context())
     cut = render(cut_claim(costs, ACCURACY, by_seed({"untuned": untuned}, TASK)["untuned"]))
     skipped = render(span_claims(spans, ACCURACY, alone)[1])
     assert "removing the top 1 of 3 layers, costs" in cut
@@ -76,7 +77,7 @@ def test_truncate_and_skip_print_the_same_interval_for_the_same_block(seeds: tup
 
 def test_few_seeds_hide_no_interval_and_what_they_gave_stands_beside_it() -> None:
     untuned, spans, alone = planted((1, 2))
-    costs = cut_costs(untuned, TASK, 0.95)
+    costs = cut_costs(untuned, TASK, Context())
     values = by_seed({"untuned": untuned}, TASK)["untuned"]
     lost = 100 * (values[:, -1] - values[:, 1])
     for claim in (cut_claim(costs, ACCURACY, values), span_claims(spans, ACCURACY, alone)[1]):
@@ -87,11 +88,11 @@ def test_few_seeds_hide_no_interval_and_what_they_gave_stands_beside_it() -> Non
 
 def test_the_page_has_the_interval_of_the_terminal() -> None:
     untuned, spans, alone = planted((1, 2))
-    costs, values = cut_costs(untuned, TASK, 0.95), by_seed({"untuned": untuned}, TASK)["untuned"]
+    costs, values = cut_costs(untuned, TASK, Context()), by_seed({"untuned": untuned}, TASK)["untuned"]
     told: dict[str, Any] = {"model": "bert", "task": "cats", "split": "validation", "score": "accuracy"}
     truncated = Result(
         experiment="truncation",
-        curves=(curve_of(untuned, TASK, 0.95),),
+        curves=(curve_of(untuned, TASK, Context()),),
         claims=(cut_claim(costs, ACCURACY, values),),
         **told,
     )

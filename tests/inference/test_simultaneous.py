@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
 
-from microtome.inference.estimate import Confidence
+from microtome.inference.estimate import AT_95, Confidence
 from microtome.inference.scoring import standard_error
 from microtome.inference.simultaneous import Spread, band_arms, critical_value, spread
 from microtome.randomness import generator
@@ -64,8 +64,8 @@ def test_one_seed_has_the_spread_of_its_examples() -> None:
     psi = generator(0, "one").standard_normal((1, 30))
     found = spread([psi], [np.array([0.4])], 29.0)
     assert found.se == pytest.approx(standard_error(psi[0]))
-    assert found.alone(0.95) == pytest.approx(stats.t.ppf(0.975, 29) * found.se)
-    assert found.freedom(0.95) == 29.0
+    assert found.arm(AT_95.reach) == pytest.approx(stats.t.ppf(0.975, 29) * found.se)
+    assert found.freedom(AT_95) == 29.0
     assert found.p(2 * found.se) == pytest.approx(2 * stats.t.sf(2, 29))
 
 
@@ -74,8 +74,8 @@ def test_seeds_that_disagree_widen_a_mean() -> None:
     values = np.array([0.2, 0.4, 0.6, 0.8])
     found = spread([psi], [values], 29.0)
     assert found.se == pytest.approx(np.sqrt(values.var(ddof=1) / 4 + standard_error(psi[0]) ** 2))
-    assert found.freedom(0.95) == pytest.approx(3, rel=0.01)
-    assert found.alone(0.95) == pytest.approx(stats.t.ppf(0.975, 3) * stats.sem(values), rel=0.01)
+    assert found.freedom(AT_95) == pytest.approx(3, rel=0.01)
+    assert found.arm(AT_95.reach) == pytest.approx(stats.t.ppf(0.975, 3) * stats.sem(values), rel=0.01)
 
 
 def test_nothing_that_varies_has_no_spread() -> None:
@@ -102,10 +102,10 @@ def test_p_and_the_interval_say_the_same(
     examples: float, rest: float, dof: float, seeds: list[tuple[float, int]], far: float, level: float
 ) -> None:
     found = parts(examples, rest, dof, seeds)
-    arm = found.alone(level)
+    arm = found.arm(Confidence(level=level).reach)
     assert found.p(arm * 1.001) < 1 - level < found.p(-arm * 0.999)
     assert found.p(far * found.se) > found.p(1.01 * far * found.se) or found.p(far * found.se) == 0
-    t = stats.t.ppf((1 + level) / 2, found.freedom(level))
+    t = stats.t.ppf((1 + level) / 2, found.freedom(Confidence(level=level)))
     assert t * found.se == pytest.approx(arm, rel=1e-6)
 
 
@@ -116,7 +116,7 @@ def test_seeds_that_agree_by_luck_do_not_narrow_a_band() -> None:
     arms = band_arms(lucky, psi)
     # Seeds that agree a hundred times better than elsewhere: such luck has one point in a hundred.
     assert arms[3] > stats.t.ppf(0.975, 2) * np.sqrt(0.01)
-    assert (arms[:3] >= found[0].alone(0.95)).all()
+    assert (arms[:3] >= found[0].arm(AT_95.reach)).all()
     calm = [*found, parts(1e-4, 1e-4, 49.0, [(1e-8, 2)])]
     # A million times better is no luck: that point is calm, and stays so beside wild ones.
     assert band_arms(calm, psi)[3] < 0.3 * arms[3]

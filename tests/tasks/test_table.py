@@ -5,7 +5,7 @@ import sys
 
 import pytest
 
-from microtome.tasks.table import TASKS, known, names
+from microtome.tasks.table import TASKS, names, resolve
 
 
 @pytest.mark.parametrize(
@@ -23,11 +23,11 @@ from microtome.tasks.table import TASKS, known, names
     ],
 )
 def test_names_people_use(typed: str, name: str) -> None:
-    assert known(typed) == name
+    assert resolve(typed) == name
 
 
 def test_a_name_that_is_none() -> None:
-    assert known("qnly") is None
+    assert resolve("qnly") is None
     assert "rte" in names()
     assert "polarity" in names()
     assert len(TASKS) == 22

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from ..errors import must
 from ..options import option
 from .listings import picked
-from .show import Columns, JsonOption, QuietOption, table
+from .show import Columns, JsonOption, QuietOption, Table, table
 from .tools import Tool
 
 if TYPE_CHECKING:
@@ -40,12 +40,17 @@ class StoreTool(JsonOption, Tool):
             raise must("--store", "a folder that exists", str(self.store))
         return Shelf(self.store)
 
+    def show(self, name: str, shelf: Shelf, content: Mapping[str, Any], *tables: Table) -> None:
+        """Print what a command found or did in a store."""
+        head = {"format": f"microtome/store-{name}/1", "store": str(shelf.root)}
+        self.screen.listing({**head, **content}, *tables)
+
 
 @dataclass(frozen=True, kw_only=True)
 class DryRunOption:
     """The option to change nothing."""
 
-    dry_run: bool = option("Say what would go, and stop.", False)
+    dry_run: bool = option("Print what would be removed, and stop.", False)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -57,9 +62,7 @@ class StoreLs(StoreTool):
         shelf = self.opened()
         entries = sorted(shelf.entries(), key=lambda entry: (entry.created, entry.address))
         partial, broken, damaged = shelf.partial(), len(shelf.addresses()) - len(entries), shelf.damaged()
-        document = {
-            "format": "microtome/store-ls/1",
-            "store": str(shelf.root),
+        content = {
             "entries": [_entry(entry) for entry in entries],
             "unreadable": broken,
             "damaged": damaged,
@@ -83,12 +86,12 @@ class StoreLs(StoreTool):
             "files": lambda entry: str(len(entry.files)),
             "size": lambda entry: size(entry.bytes),
         }
-        self.screen.listing(document, table(entries, columns, notes))
+        self.show("ls", shelf, content, table(entries, columns, notes))
 
 
 @dataclass(frozen=True, kw_only=True)
 class StoreShow(StoreTool):
-    """Show what was asked for in an entry, how it was made, and its files."""
+    """Show the specification of an entry, how it was made, and its files."""
 
     address: str = option(f"{ADDRESS}.", argument=True, metavar="ADDRESS")
 
@@ -111,7 +114,9 @@ class StoreShow(StoreTool):
         }
         facts = {name: document[name] for name in ("address", "kind", "folder")}
         facts |= dict(entry.provenance)
-        facts |= {f"asked for {name}": dumps(value) for name, value in sorted(entry.specification.items())}
+        facts |= {
+            f"specification: {name}": dumps(value) for name, value in sorted(entry.specification.items())
+        }
         rows = [[name, fact if isinstance(fact, str) else dumps(fact)] for name, fact in facts.items()]
         rows += [["made from", source] for source in entry.inputs]
         marks = [[name, size(mark.bytes), mark.blake2b] for name, mark in files]
@@ -128,21 +133,15 @@ class StoreVerify(QuietOption, StoreTool):
         """Print the problems."""
         import typer
 
-        shelf, screen = self.opened(), self.screen
+        shelf = self.opened()
         selected = None if self.address is None else shelf.find(self.address)
         checked = len(shelf.addresses()) if selected is None else 1
-        with screen.working() as progress:
+        with self.screen.working() as progress:
             problems = shelf.verify(selected, progress=progress)
-        document = {
-            "format": "microtome/store-verify/1",
-            "store": str(shelf.root),
-            "address": selected,
-            "checked": checked,
-            "problems": problems,
-        }
+        content = {"address": selected, "checked": checked, "problems": problems}
         summary = _count(len(problems), "problem", "problems") if problems else "all is as it was written"
         notes = [*problems, f"{_count(checked, 'entry', 'entries')} checked: {summary}."]
-        screen.listing(document, ([], [], notes))
+        self.show("verify", shelf, content, ([], [], notes))
         if problems:
             raise typer.Exit(1)
 
@@ -160,15 +159,10 @@ class StoreRm(DryRunOption, StoreTool):
         shelf = self.opened()
         selected = list(dict.fromkeys(shelf.find(address) for address in self.addresses))
         removed = [address for address in selected if self.dry_run or shelf.remove(address)]
-        document = {
-            "format": "microtome/store-rm/1",
-            "store": str(shelf.root),
-            "dry_run": self.dry_run,
-            "removed": removed,
-        }
         verb = "Would remove" if self.dry_run else "Removed"
         notes = [*removed, f"{verb} {_count(len(removed), 'entry', 'entries')}."]
-        self.screen.listing(document, ([], [], notes))
+        content = {"dry_run": self.dry_run, "removed": removed}
+        self.show("rm", shelf, content, ([], [], notes))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -177,9 +171,9 @@ class StoreGc(DryRunOption, StoreTool):
 
     older_than: float | None = option("Remove entries that were made longer ago.", None, metavar="DAYS")
     keep: Sequence[str] = option(
-        "A kind of entries that stays; may be given again.", (), repeated=True, metavar="KIND"
+        "Kind of entries to keep. May be repeated.", (), repeated=True, metavar="KIND"
     )
-    partial: bool = option("Remove interrupted work that could be taken up, too.", False)
+    partial: bool = option("Remove interrupted work that could be resumed, too.", False)
     grace: float = option(
         "What was made, changed or read within this many hours stays.", 24.0, metavar="HOURS"
     )
@@ -200,14 +194,8 @@ class StoreGc(DryRunOption, StoreTool):
             dry_run=self.dry_run,
             grace_hours=self.grace,
         )
-        document: dict[str, Any] = {
-            "format": "microtome/store-gc/1",
-            "store": str(shelf.root),
-            "dry_run": self.dry_run,
-            "removed": [asdict(entry) for entry in swept.removed],
-            "bytes": swept.bytes,
-            "young": swept.young,
-        }
+        removed = [asdict(entry) for entry in swept.removed]
+        content = {"dry_run": self.dry_run, "removed": removed, **picked(swept, "bytes", "young")}
         verb = "Would remove" if self.dry_run else "Removed"
         note = f"{verb} {_count(len(swept.removed), 'thing', 'things')}, {size(swept.bytes)}."
         if swept.young:
@@ -222,7 +210,7 @@ class StoreGc(DryRunOption, StoreTool):
             "kind": "kind",
             "size": lambda entry: size(entry["bytes"]),
         }
-        self.screen.listing(document, table(document["removed"], columns, [note]))
+        self.show("gc", shelf, content, table(removed, columns, [note]))
 
 
 STORE: Mapping[str, type[Tool]] = MappingProxyType(

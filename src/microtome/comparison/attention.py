@@ -17,7 +17,6 @@ from ..findings.maps import Map
 from ..findings.paired import Resamples
 from ..findings.record import Maps
 from ..inference.clusters import Clusters
-from ..inference.estimate import Sides
 from ..inference.resampling import half_interval, half_plan
 from ..measures.attention import AttentionCells
 from ..measures.attention_pass import AttentionPass
@@ -161,8 +160,8 @@ def as_attention_map(
         p=blank,
         null_note="no formula is known for attention measures",
         unit="sentence",
-        rank=Sides(*cells.rank) if cells.rank is not None else Sides(None, None),
-        kept=Sides(*cells.kept) if cells.kept is not None else Sides(None, None),
+        rank=cells.rank,
+        kept=cells.kept,
         precision="exact",
         warnings=tuple(dropped),
         details=MappingProxyType({"backward": cells.backward}),

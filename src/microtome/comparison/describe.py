@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 import warnings
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import replace
 from types import MappingProxyType
 
@@ -20,10 +20,7 @@ from ..inference.permutation import Null, gamma_p, z_score
 from ..measures.declare import Chosen
 from .inputs import row_digest
 from .request import Request
-from .tables import LayerFacts, Outcome, Table
-
-# The share of variance that three neurons may hold before a layer is flagged.
-OUTLIER_SHARE = 0.5
+from .tables import Outcome, Table
 
 
 def as_map(request: Request, outcome: Outcome, choice: Chosen) -> Map:
@@ -74,10 +71,10 @@ def as_map(request: Request, outcome: Outcome, choice: Chosen) -> Map:
         p=p,
         null_note=explanation,
         unit="row" if request.clusters is None else "cluster",
-        rank=Sides(*table.rank) if table.rank else Sides(None, None),
-        kept=Sides(*table.kept) if table.kept else Sides(None, None),
-        lost=Sides(*table.lost) if table.lost else Sides(None, None),
-        layers=Sides(_facts(outcome.left), _facts(outcome.right)),
+        rank=table.rank,
+        kept=table.kept,
+        lost=table.lost,
+        layers=Sides(MappingProxyType(outcome.left), MappingProxyType(outcome.right)),
         precision="exact" if choice.declared("needs") == "rows" else outcome.precision,
         warnings=messages,
         details=MappingProxyType(table.details),
@@ -91,25 +88,6 @@ def as_map(request: Request, outcome: Outcome, choice: Chosen) -> Map:
                 }
             )
         ),
-    )
-
-
-def outliers(facts: LayerFacts) -> np.ndarray:
-    """Flag layers of many neurons in which three hold most of the variance."""
-    return (facts.top3 > OUTLIER_SHARE) & (facts.width > 4 * 3)
-
-
-def _facts(facts: LayerFacts) -> Mapping[str, np.ndarray]:
-    return MappingProxyType(
-        {
-            "width": facts.width,
-            "constant": facts.dead,
-            "participation": facts.participation,
-            "largest_share": facts.top1,
-            "largest_three_share": facts.top3,
-            "outlier": outliers(facts),
-            **({} if facts.spectrum is None else {"spectrum": facts.spectrum}),
-        }
     )
 
 
@@ -136,8 +114,8 @@ def _estimator(choice: Chosen, request: Request) -> str:
 def _warnings(request: Request, outcome: Outcome, choice: Chosen, table: Table) -> tuple[str, ...]:
     messages = []
     n = request.n
-    if table.kept is not None:
-        most = int(max(table.kept[0].max(), table.kept[1].max()))
+    if table.kept.left is not None:
+        most = int(max(side.max() for side in table.kept))
         if n < 5 * most:
             text = (
                 f"{choice.label} compares up to {most} dimensions on {n} rows; "
@@ -156,7 +134,7 @@ def _warnings(request: Request, outcome: Outcome, choice: Chosen, table: Table) 
     flagged = [
         name
         for stack, facts in ((request.left, outcome.left), (request.sides[-1], outcome.right))
-        for name, outlier in zip(stack.names, outliers(facts), strict=True)
+        for name, outlier in zip(stack.names, facts["outlier"], strict=True)
         if outlier
     ]
     if flagged:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from ..inference.clusters import Clusters
+from ..inference.estimate import Sides
 from ..lazy import torch
 from ..measures.declare import Chosen
 from ..moments.bank import Bank
@@ -313,11 +314,11 @@ class _Run:
         """The table of a measure, whole and on the processor."""
         arrays = {name: values.cpu().numpy() for name, values in self.tensors[choice.label].items()}
         subspace = choice.declared("subspace")
-        subspace_facts: dict[str, tuple[np.ndarray, ...]] = {}
+        subspace_facts: dict[str, Sides] = {}
         if subspace is not None:
             name = subspace(choice.options)
             for what in ("kept", "rank", "lost"):
-                subspace_facts[what] = tuple(
+                subspace_facts[what] = Sides._make(
                     np.array([getattr(basis(bank, name), what)[row] for bank, row in side.in_order()])
                     for side in (self.left, self.right)
                 )

@@ -88,12 +88,12 @@ def _run_turned(request: Request, measures: list[Chosen], scores: bool, spectra:
     sides = [turn(stack, dtype=request.dtype, device=request.device) for stack in request.sides]
     turned = replace(request, left=sides[0].stack, right=sides[1].stack if len(sides) > 1 else None)
     outcome = _run(turned, measures, scores, spectra)
-    facts = [
+    left, right = (
         # A rotation changes no eigenvalue.
-        facts_of_spread(side.sumsq, layer_facts.participation, layer_facts.spectrum)
-        for side, layer_facts in zip((sides[0], sides[-1]), (outcome.left, outcome.right), strict=True)
-    ]
-    return replace(outcome, left=facts[0], right=facts[1])
+        facts_of_spread(side.sumsq, facts["participation"], facts.get("spectrum"))
+        for side, facts in zip((sides[0], sides[-1]), (outcome.left, outcome.right), strict=True)
+    )
+    return replace(outcome, left=left, right=right)
 
 
 def _facts_alone(request: Request) -> Outcome:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from ..errors import WorkError
+from ..inference.estimate import Sides
 from ..lazy import torch
 from ..measures.declare import Chosen
 
@@ -20,6 +21,10 @@ ROUNDING = {True: 1e-9, False: 1e-5}
 NOT_FINITE = "the value is not a finite number"
 # Principal directions of a layer whose shares of variance are kept.
 DIRECTIONS = 64
+# The share of variance that three neurons may hold before a layer is flagged.
+OUTLIER_SHARE = 0.5
+# Statistics of the layers of a side: arrays of shape (layers,) by name; see `layer_facts`.
+LayerFacts = dict[str, np.ndarray]
 # Which norms have influence scores.
 KINDS = ("debiased", "biased")
 
@@ -34,7 +39,7 @@ class Table:
     values, null_mean, null_sd : ndarray of shape (left, right)
     reasons : ndarray of object, shape (left, right)
         None, or why the cell is undefined.
-    kept, rank, lost : tuple of ndarray, or None
+    kept, rank, lost : Sides
         Dimensions compared, ranks, and share of variance left out, of the left and of the right layers;
         None for measures without a subspace.
     details : dict of str to ndarray
@@ -44,9 +49,9 @@ class Table:
     null_mean: np.ndarray
     null_sd: np.ndarray
     reasons: np.ndarray
-    kept: tuple[np.ndarray, ...] | None = None
-    rank: tuple[np.ndarray, ...] | None = None
-    lost: tuple[np.ndarray, ...] | None = None
+    kept: Sides = Sides(None, None)
+    rank: Sides = Sides(None, None)
+    lost: Sides = Sides(None, None)
     details: dict[str, np.ndarray] = field(default_factory=dict)
 
     @classmethod
@@ -54,23 +59,6 @@ class Table:
         """Make a table in which nothing is defined, and no reason given, yet."""
         values, mean, sd = (np.full(shape, np.nan) for _ in range(3))
         return cls(values=values, null_mean=mean, null_sd=sd, reasons=np.full(shape, None, dtype=object))
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class LayerFacts:
-    """
-    Statistics of each layer of a side: arrays of shape (layers,).
-
-    `spectrum` has the shape (layers, directions): shares of variance of the principal directions, largest
-    first, NaN beyond those of a layer and for a constant one; None where it was not computed.
-    """
-
-    width: np.ndarray
-    dead: np.ndarray
-    participation: np.ndarray
-    top1: np.ndarray
-    top3: np.ndarray
-    spectrum: np.ndarray | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -146,6 +134,38 @@ def settle(table: Table, choice: Chosen, *, exact: bool = True) -> None:
     np.clip(values, low, high, out=values)
 
 
+def layer_facts(
+    width: Sequence[int],
+    constant: Sequence[int],
+    participation: np.ndarray,
+    largest: np.ndarray,
+    spectrum: np.ndarray | None,
+) -> LayerFacts:
+    """
+    Collect the statistics of the layers of a side.
+
+    Parameters
+    ----------
+    width, constant : sequence of int
+        Number of neurons of each layer, and of those that are constant.
+    participation : ndarray of shape (layers,)
+    largest : ndarray of shape (2, layers)
+        Share of variance of the neuron of largest variance, and of the three of largest variance.
+    spectrum : ndarray of shape (layers, directions), optional
+        Shares of variance of the principal directions, largest first; NaN beyond those of a layer.
+    """
+    facts = {
+        "width": np.array(width),
+        "constant": np.array(constant),
+        "participation": participation,
+        "largest_share": largest[0],
+        "largest_three_share": largest[1],
+        # Layers of many neurons in which three hold most of the variance.
+        "outlier": (largest[1] > OUTLIER_SHARE) & (np.array(width) > 4 * 3),
+    }
+    return facts if spectrum is None else {**facts, "spectrum": spectrum}
+
+
 def facts_of_spread(
     sumsq: Sequence[torch.Tensor],
     participation: np.ndarray | None = None,
@@ -162,13 +182,12 @@ def facts_of_spread(
     spectrum : ndarray of shape (layers, directions), optional
     """
     share = [(v.sort(descending=True).values.cumsum(0) / v.sum()).cpu().numpy() for v in sumsq]
-    return LayerFacts(
-        width=np.array([len(v) for v in sumsq]),
-        dead=np.array([int((v == 0).sum()) for v in sumsq]),
-        participation=np.full(len(share), np.nan) if participation is None else participation,
-        top1=np.array([v[0] for v in share]),
-        top3=np.array([v[min(2, len(v) - 1)] for v in share]),
-        spectrum=spectrum,
+    return layer_facts(
+        [len(v) for v in sumsq],
+        [int((v == 0).sum()) for v in sumsq],
+        np.full(len(share), np.nan) if participation is None else participation,
+        np.array([[v[0] for v in share], [v[min(2, len(v) - 1)] for v in share]]),
+        spectrum,
     )
 
 
@@ -200,13 +219,12 @@ def shares(eigenvalues: Sequence[np.ndarray]) -> np.ndarray:
 
 def facts_of(banks: Sequence[tuple[Bank, int]], *, spectra: bool = False) -> LayerFacts:
     """Compute the statistics of each layer, from its bank and its place there; spectra take a while each."""
-    return LayerFacts(
-        width=np.array([bank.width for bank, _ in banks]),
-        dead=np.array([int((~bank.alive[row]).sum()) for bank, row in banks]),
-        participation=np.array([float(bank.participation[row]) for bank, row in banks]),
-        top1=np.array([float(bank.variance_share(1)[row]) for bank, row in banks]),
-        top3=np.array([float(bank.variance_share(3)[row]) for bank, row in banks]),
-        spectrum=shares([_eigenvalues(bank, row) for bank, row in banks]) if spectra else None,
+    return layer_facts(
+        [bank.width for bank, _ in banks],
+        [int((~bank.alive[row]).sum()) for bank, row in banks],
+        np.array([float(bank.participation[row]) for bank, row in banks]),
+        np.array([[float(bank.variance_share(k)[row]) for bank, row in banks] for k in (1, 3)]),
+        shares([_eigenvalues(bank, row) for bank, row in banks]) if spectra else None,
     )
 
 

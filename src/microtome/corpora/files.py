@@ -56,7 +56,7 @@ def locate(source: str, suffixes: tuple[str, ...], *, nested: bool) -> tuple[Fil
     """
     path = Path(source)
     if not path.is_dir():
-        return (as_it_is(path, members=suffixes if is_archive(path) else ()),)
+        return (file_at(path, members=suffixes if is_archive(path) else ()),)
     paths = [file for file in _walk(path, nested=nested) if split_name(file.name)[1] in suffixes]
     if not paths:
         raise InputError(f"{path} must hold {listed(suffixes)} files, but there is none.")
@@ -66,11 +66,11 @@ def locate(source: str, suffixes: tuple[str, ...], *, nested: bool) -> tuple[Fil
         stem = split_name(file.name)[0]
         if stem in files:
             raise same_stem(str(files[stem].path), str(file))
-        files[stem] = as_it_is(file, prefix=stem)
+        files[stem] = file_at(file, prefix=stem)
     return tuple(files.values())
 
 
-def as_it_is(path: Path, *, prefix: str = "", members: tuple[str, ...] = ()) -> File:
+def file_at(path: Path, *, prefix: str = "", members: tuple[str, ...] = ()) -> File:
     """Return a file with its present size and modification time."""
     path = path.absolute()
     try:

@@ -11,7 +11,7 @@ from ..errors import InputError, MissingExtraError, WorkError, listed, must, unk
 from ..store.address import address, digest_file
 from .declare import Reader, ReaderOption
 from .examples import Example
-from .files import File, as_it_is
+from .files import File, file_at
 from .records import COLUMNS, to_examples
 
 SCHEME = "hub:"
@@ -78,7 +78,7 @@ def prepare(source: str, options: Mapping[str, Any]) -> tuple[File, ...]:
         raise WorkError(f"{source} must be a dataset that can be loaded, but got: {reason}.") from problem
     finally:
         logging.set_verbosity(verbosity)
-    return tuple(as_it_is(Path(file["filename"])) for file in prepared)
+    return tuple(file_at(Path(file["filename"])) for file in prepared)
 
 
 def _builder(location: Mapping[str, Any], config: str | None, **options: Any) -> Any:

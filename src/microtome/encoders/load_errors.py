@@ -33,7 +33,7 @@ def quiet() -> Iterator[None]:
 
 
 @contextmanager
-def telling(address: str) -> Iterator[None]:
+def one_sentence(address: str) -> Iterator[None]:
     """Silence the library, and reduce what it raises while it reads a model to one sentence."""
     try:
         with quiet():

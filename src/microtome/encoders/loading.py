@@ -20,7 +20,7 @@ from .elmo.encoder import load_elmo
 from .elmo.reading import is_elmo
 from .encoder import TRAINED, Encoder, LoadOptions, Source, TransformerEncoder, digest_weights
 from .family import submodule
-from .load_errors import telling
+from .load_errors import one_sentence
 from .sentence import Unpacked, unpack
 from .shipped import shipped_name
 from .table import family_of
@@ -202,7 +202,7 @@ LOADERS: tuple[tuple[Callable[[str], bool], Callable[[str, LoadOptions], Encoder
 
 
 def _load_model(unpacked: Unpacked, revision: str | None, trust: bool) -> tuple[Any, Any, tuple[str, ...]]:
-    with telling(unpacked.model):
+    with one_sentence(unpacked.model):
         config = transformers.AutoConfig.from_pretrained(
             unpacked.model, revision=revision, trust_remote_code=trust
         )
@@ -299,5 +299,5 @@ def _merge(model: Any, adapter: str) -> Any:
         import peft
     except ImportError as error:
         raise MissingExtraError("an adapter must find peft; try `pip install microtome[lora]`.") from error
-    with telling(adapter):
+    with one_sentence(adapter):
         return peft.PeftModel.from_pretrained(model, adapter).merge_and_unload()

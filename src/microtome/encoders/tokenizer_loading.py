@@ -10,7 +10,7 @@ from ..checks import is_finite
 from ..errors import InputError, must
 from ..lazy import tokenizers, transformers
 from .family import Family
-from .load_errors import telling
+from .load_errors import one_sentence
 from .shipped import find_folder
 from .tokens import Tokenizer
 
@@ -92,7 +92,7 @@ def _read(location: str, revision: str | None, trust: bool) -> Any:
     pieces = path if path.name == "vocab.txt" else path / "vocab.txt"
     if pieces.is_file() and not (pieces.parent / "tokenizer.json").is_file():
         # WordPiece, whatever the model type suggests: vocab.txt has no other use.
-        with telling(location):
+        with one_sentence(location):
             return transformers.BertTokenizer.from_pretrained(str(pieces.parent))
     if path.is_dir() and not any(
         (path / name).is_file()
@@ -108,7 +108,7 @@ def _read(location: str, revision: str | None, trust: bool) -> Any:
             f"{location} must hold a tokenizer (tokenizer.json or vocab.txt), but there is none; give one "
             "with tokenizer=."
         )
-    with telling(location):
+    with one_sentence(location):
         return transformers.AutoTokenizer.from_pretrained(
             location, revision=revision, trust_remote_code=trust
         )

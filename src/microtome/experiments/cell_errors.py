@@ -224,10 +224,12 @@ def points_of(
         for k, value in enumerate(values)
     ]
     defined = np.array([np.isfinite(point.se) for point in spreads])
-    arms, wide = np.array([point.alone(level) for point in spreads]), np.full(len(values), np.nan)
+    confidence = Confidence(level=level, pair_seeds=False)
+    arms = np.array([point.arm(confidence.reach) for point in spreads])
+    wide = np.full(len(values), np.nan)
     if defined.any():
         points = [point for point in spreads if np.isfinite(point.se)]
-        wide[defined] = band_arms(points, errors[defined], Confidence(level=level, pair_seeds=False))
+        wide[defined] = band_arms(points, errors[defined], confidence)
     ends = values - arms, values + arms, values - wide, values + wide
     low, high, band_low, band_high = ends if bounds is None else (np.clip(end, *bounds) for end in ends)
     return Points(

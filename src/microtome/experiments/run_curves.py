@@ -7,12 +7,10 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+from ..context import Context
 from ..findings.results import Curve, X
 from ..findings.scorecurves import difference_curve, score_curve
 from ..inference.answers import Answers
-from ..inference.holm import holm
-from ..inference.pairing import Comparison, compare_scores
-from ..scores.table import find_score
 from ..tasks.items import Split
 from ..tasks.task import Task
 from ..training.cut_store import as_answers
@@ -107,7 +105,7 @@ def curves_of(
     reference: Answers | None,
     *,
     axis: str,
-    level: float,
+    context: Context,
     against: str,
     pair_seeds: bool = False,
     note: str = "",
@@ -123,7 +121,7 @@ def curves_of(
         Without one there is no curve of differences.
     axis : str
         Label of x.
-    level : float
+    context : Context
     against : str
         The reference, in words.
     pair_seeds : bool
@@ -139,7 +137,7 @@ def curves_of(
     """
     shared: dict[str, Any] = {
         "axis": axis,
-        "level": level,
+        "level": context.level,
         "pair_seeds": pair_seeds,
         "failed": points.failed,
         "arm": points.arm,
@@ -174,35 +172,6 @@ def join_reasons(reasons: Sequence[str | None], further: Sequence[str | None]) -
     """
     pairs = zip(reasons, further or (None,) * len(reasons), strict=True)
     return tuple("; ".join(reason for reason in pair if reason) or None for pair in pairs)
-
-
-def compare_points(
-    task: Task, first: RunPoints, second: RunPoints, *, points: Sequence[X], level: float
-) -> list[tuple[X, Comparison, float]]:
-    """
-    Compare two arms on the same examples, with Holm's correction over points.
-
-    Parameters
-    ----------
-    task : Task
-    first, second : RunPoints
-    points : sequence of int, float or str
-        Those to compare; the ones where all runs of an arm diverged are left out.
-    level : float
-
-    Returns
-    -------
-    list of (x, Comparison, p)
-        `p` is adjusted for the number of comparisons.
-    """
-    score, comparisons = find_score(task.main), []
-    for x in points:
-        answers, reference = first.at(x), second.at(x)
-        if answers is not None and reference is not None:
-            comparison = compare_scores(score, answers, reference, labels=task.labels, level=level)
-            comparisons.append((x, comparison))
-    adjusted = holm([comparison.p for _, comparison in comparisons])
-    return [(x, comparison, p) for (x, comparison), p in zip(comparisons, adjusted, strict=True)]
 
 
 def rows_of(

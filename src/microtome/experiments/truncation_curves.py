@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from ..context import Context
 from ..findings.intervals import Unit
 from ..findings.results import Curve
 from ..findings.scorecurves import Failed, difference_curve, score_curve
@@ -91,7 +92,7 @@ class HeadAnswers:
         ]
 
 
-def curve_of(heads: HeadAnswers, task: Task, level: float) -> Curve:
+def curve_of(heads: HeadAnswers, task: Task, context: Context) -> Curve:
     """
     Make the curve of one kind of head.
 
@@ -99,7 +100,7 @@ def curve_of(heads: HeadAnswers, task: Task, level: float) -> Curve:
     ----------
     heads : HeadAnswers
     task : Task
-    level : float
+    context : Context
 
     Returns
     -------
@@ -110,13 +111,13 @@ def curve_of(heads: HeadAnswers, task: Task, level: float) -> Curve:
     """
 
     def draw(points: list[Answers], _: list[Answers], failed: list[Failed]) -> Curve:
-        shared: dict[str, Any] = {"axis": AXIS, "level": level, "failed": failed}
+        shared: dict[str, Any] = {"axis": AXIS, "level": context.level, "failed": failed}
         return score_curve(heads.name, heads.layers, points, task.main, task.labels, **shared)
 
     return _over_heads(heads, heads, draw)
 
 
-def gain_of(heads: HeadAnswers, untuned: HeadAnswers, task: Task, level: float) -> Curve:
+def gain_of(heads: HeadAnswers, untuned: HeadAnswers, task: Task, context: Context) -> Curve:
     """
     Compare heads with the tuned head at the same layer, on the same examples and models.
 
@@ -126,7 +127,7 @@ def gain_of(heads: HeadAnswers, untuned: HeadAnswers, task: Task, level: float) 
     untuned : HeadAnswers
         Of the same tuned models.
     task : Task
-    level : float
+    context : Context
 
     Returns
     -------
@@ -150,7 +151,7 @@ def gain_of(heads: HeadAnswers, untuned: HeadAnswers, task: Task, level: float) 
                 compare(layer, point, reference, [one for one in failed if one[0] == layer], coverage)
                 for layer, point, reference in zip(heads.layers, points, references, strict=True)
             ]
-            for coverage in (level, 1 - (1 - level) / len(heads.layers))
+            for coverage in (context.level, 1 - (1 - context.level) / len(heads.layers))
         )
         ends = {name: np.concatenate([getattr(curve, name) for curve in alone]) for name in _ENDS[:3]}
         return replace(
@@ -218,7 +219,7 @@ def _mean(lines: Sequence[np.ndarray]) -> np.ndarray:
     return np.where(defined.any(0), total / np.maximum(defined.sum(0), 1), np.nan)
 
 
-def cut_costs(untuned: HeadAnswers, task: Task, level: float) -> Curve:
+def cut_costs(untuned: HeadAnswers, task: Task, context: Context) -> Curve:
     """
     Compare the model cut after each layer with the whole one.
 
@@ -226,7 +227,7 @@ def cut_costs(untuned: HeadAnswers, task: Task, level: float) -> Curve:
     ----------
     untuned : HeadAnswers
     task : Task
-    level : float
+    context : Context
 
     Returns
     -------
@@ -234,7 +235,7 @@ def cut_costs(untuned: HeadAnswers, task: Task, level: float) -> Curve:
         Of differences, score of the cut model minus that of the whole one, example by example.
     """
     points = [untuned.at(place) for place in range(len(untuned.layers))]
-    shared: dict[str, Any] = {"axis": AXIS, "level": level}
+    shared: dict[str, Any] = {"axis": AXIS, "level": context.level}
     return difference_curve(
         "cut - whole", untuned.layers, points, points[-1], task.main, task.labels, **shared
     )

@@ -45,10 +45,8 @@ class Curve:
     x : tuple of int, float or str
     values : ndarray of shape (points,)
         NaN where undefined.
-    low, high : ndarray of shape (points,)
-        Pointwise intervals.
-    band_low, band_high : ndarray of shape (points,)
-        Simultaneous band over all points.
+    low, high, band_low, band_high : ndarray of shape (points,)
+        Pointwise intervals, and a simultaneous band over all points.
     level : float
         Of both.
     unit : Unit
@@ -138,6 +136,7 @@ class SpanMap:
     arm: str = ""
 
     def __post_init__(self) -> None:
+        object.__setattr__(self, "full", _number(self.full))
         _check_arrays(self, (self.depth, self.depth), "a span map")
 
 
@@ -308,8 +307,8 @@ def from_document(document: Mapping[str, Any], rows: Sequence[Mapping[str, Any]]
         claims = tuple(read_claim(entry) for entry in document.get("claims", ()))
         entries = {name: _frozen(document[name]) for name in _SAVED if name != "claims"}
         entries |= {
-            "curves": tuple(Curve(**_arrays(entry)) for entry in document["curves"]),
-            "spans": tuple(SpanMap(**_arrays(entry)) for entry in document["spans"]),
+            "curves": tuple(Curve(**_fields_of(entry)) for entry in document["curves"]),
+            "spans": tuple(SpanMap(**_fields_of(entry)) for entry in document["spans"]),
             "lines": MappingProxyType({name: _number(value) for name, value in document["lines"].items()}),
             # Claims come first, and are written again.
             "findings": tuple(document["findings"][len(claims) :]),
@@ -368,17 +367,12 @@ def _frozen(value: Any) -> Any:
     return tuple(value) if isinstance(value, list) else value
 
 
+def _fields_of(entry: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: _frozen(value) for name, value in entry.items()}
+
+
 def _number(value: Any) -> float:
     return math.nan if value is None else float(value)
-
-
-def _arrays(entry: Mapping[str, Any]) -> dict[str, Any]:
-    values = {name: _frozen(value) for name, value in entry.items()}
-    for name in ("values", *_BOUNDS):
-        values[name] = np.array(entry[name], dtype=np.float64)  # None becomes NaN
-    if "full" in values:
-        values["full"] = _number(values["full"])
-    return values
 
 
 def _table(rows: Sequence[Mapping[str, Any]]) -> pyarrow.Table:

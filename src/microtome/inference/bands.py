@@ -327,7 +327,7 @@ def _alone(
     limits: Callable[[float, float], tuple[float, float]], error: Spread, confidence: Confidence
 ) -> tuple[float, float]:
     """Pointwise interval of one point."""
-    return limits(error.alone(confidence.level), confidence.reach(error.dof))
+    return limits(error.arm(confidence.reach), confidence.reach(error.dof))
 
 
 def _level(reach: float) -> float:
@@ -369,7 +369,7 @@ def _bands(examples: ScoredExamples, points: Sequence[_BandPoint], confidence: C
         band_low=ends[1][:, 0],
         band_high=ends[1][:, 1],
         se=np.array([point.spread.se for point in points]),
-        dof=np.array([point.spread.freedom(confidence.level) for point in points]),
+        dof=np.array([point.spread.freedom(confidence) for point in points]),
         critical=critical,
         level=confidence.level,
         unit=f"{examples.unit} and seed" if max(point.seeds for point in points) > 1 else examples.unit,

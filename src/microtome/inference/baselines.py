@@ -40,21 +40,6 @@ class Standing:
         """Return the numbers as a JSON-compatible dict."""
         return {"value": self.value, "baseline": self.baseline, "ahead": self.ahead}
 
-    def sentence(self, name: str = "the model") -> str:
-        """
-        State why nothing is concluded.
-
-        Examples
-        --------
-        >>> Standing(score="accuracy", value=0.5, baseline=0.52, beats=False, ahead=False).sentence()
-        'Nothing is concluded: the model does not beat the majority baseline (accuracy 0.500 against 0.520).'
-        """
-        verb = "is not shown to beat" if self.ahead else "does not beat"
-        return (
-            f"Nothing is concluded: {name} {verb} the majority baseline ({self.score} {self.value:.3f} "
-            f"against {self.baseline:.3f})."
-        )
-
 
 def against_baseline(
     score: str | Score | Iterable[str | Score],

@@ -242,7 +242,7 @@ def _test_of_influence(
 ) -> dict[str, Any]:
     interval = None
     if error.se > 0:
-        reach = error.alone(confidence.level)
+        reach = error.arm(confidence.reach)
         interval = Interval(
             low=difference - reach,
             high=difference + reach,
@@ -257,5 +257,5 @@ def _test_of_influence(
         "test": "t test over seeds and examples" if several else "t test of the paired influence",
         "center": difference,
         "se": error.se,
-        "dof": error.freedom(confidence.level),
+        "dof": error.freedom(confidence),
     }

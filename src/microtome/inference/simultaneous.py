@@ -91,21 +91,17 @@ class Spread:
         )
         return math.sqrt(max(squared_reach * self.examples, total))
 
-    def alone(self, level: float) -> float:
-        """Half-width of the pointwise interval of this level."""
-        return self.arm(lambda dof: quantile(level, dof))
-
-    def freedom(self, level: float) -> float:
-        """Degrees of freedom for which t times the standard error gives the half-width at this level."""
+    def freedom(self, confidence: Confidence) -> float:
+        """Degrees of freedom for which t times the standard error gives the half-width of the interval."""
         from scipy.special import stdtridf
 
         if not self.seeds or not self.se > 0:
             return self.dof
-        reach = self.alone(level) / self.se
+        reach = self.arm(confidence.reach) / self.se
         dofs = [self.dof, *(dof for _, dof in self.seeds)]
-        if reach <= quantile(level, max(dofs)) * (1 + _ROUNDING):
+        if reach <= confidence.reach(max(dofs)) * (1 + _ROUNDING):
             return max(dofs)
-        return float(np.clip(stdtridf((1 + level) / 2, reach), min(dofs), max(dofs)))
+        return float(np.clip(stdtridf((1 + confidence.level) / 2, reach), min(dofs), max(dofs)))
 
     def p(self, value: float) -> float:
         """Two-sided p-value of a value against 0: 1 - level of the interval that ends at 0."""

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
+from ..inference.estimate import Sides
 from . import attention_rows as rowwise
 from .attention_js import rounded
 from .attention_rows import Array, Sums, Used
@@ -48,7 +49,7 @@ class AttentionCells:
         rows is constant.
     best_right, best_left : arrays of shapes (L, heads_left, R) and (L, R, heads_right), optional
         The most similar head of the other layer for each head, from 0; -1 where none is defined.
-    rank, kept : pair of arrays of shapes (L,) and (R,), optional
+    rank, kept : Sides of arrays of shapes (L,) and (R,)
         The rank of each layer's table of heads, and the number of its dimensions that were compared.
     """
 
@@ -65,8 +66,8 @@ class AttentionCells:
     best_right: Array | None = None
     best_left: Array | None = None
     undefined: Array | None = None
-    rank: tuple[Array, Array] | None = None
-    kept: tuple[Array, Array] | None = None
+    rank: Sides = Sides(None, None)
+    kept: Sides = Sides(None, None)
 
 
 def _reasons(values: Array, why: str) -> tuple[tuple[str | None, ...], ...]:
@@ -223,11 +224,8 @@ def _cca(sums: Sums, used: Used, options: Mapping[str, Any], *, weighted: bool) 
         forward=forward,
         backward=backward,
         reasons=tuple(tuple(text or None for text in row) for row in why),
-        rank=(np.array([basis[2] for basis in left_bases]), np.array([basis[2] for basis in right_bases])),
-        kept=(
-            np.array([basis[0].shape[1] for basis in left_bases]),
-            np.array([basis[0].shape[1] for basis in right_bases]),
-        ),
+        rank=Sides(*(np.array([basis[2] for basis in side]) for side in (left_bases, right_bases))),
+        kept=Sides(*(np.array([basis[0].shape[1] for basis in side]) for side in (left_bases, right_bases))),
     )
 
 

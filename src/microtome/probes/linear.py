@@ -8,6 +8,7 @@ from typing import Any, Literal
 
 import numpy as np
 
+from ..checks import whole_number
 from ..errors import InputError, must
 from ..measures.crossvalidation import assign_folds
 from ..randomness import generator
@@ -185,8 +186,8 @@ def fit_logistic(
     layer_stack, tried = as_layers(X), _tried(LOGISTIC if penalties is None else penalties)
     if not tolerance > 0:
         raise must("tolerance", "above 0", tolerance)
-    if sample is not None and (isinstance(sample, bool) or not isinstance(sample, int) or sample < 2):
-        raise must("sample", "a whole number of at least 2", sample)
+    if sample is not None:
+        whole_number("sample", sample, least=2)
     label_array = check_labels(labels, layer_stack.shape[1], classes)
     held = held_rows(layer_stack.shape[1], folds if len(tried) > 1 else 0, groups, seed, sample)
     compute_device = device if device is not None else getattr(X, "device", "cpu")
@@ -198,8 +199,7 @@ def fit_logistic(
 
 def check_labels(labels: Any, rows: int, classes: int) -> np.ndarray:
     """Check that there is a class for each row, and return the labels as an array of shape (rows,)."""
-    if isinstance(classes, bool) or not isinstance(classes, int) or classes < 2:
-        raise must("classes", "a whole number of at least 2", classes)
+    whole_number("classes", classes, least=2)
     label_array = np.asarray(labels)
     if label_array.shape != (rows,) or not np.issubdtype(label_array.dtype, np.integer):
         raise must(
@@ -222,8 +222,7 @@ def fold_numbers(rows: int, folds: int, groups: Any, seed: int) -> np.ndarray | 
     """
     if folds == 0:
         return None
-    if isinstance(folds, bool) or not isinstance(folds, int) or folds < 2:
-        raise must("folds", "a whole number of at least 2", folds)
+    whole_number("folds", folds, least=2)
     group_codes = None if groups is None else np.unique(np.asarray(groups), return_inverse=True)[1]
     units = rows if group_codes is None else len(np.unique(group_codes))
     if units < 2:

@@ -44,7 +44,7 @@ if TYPE_CHECKING:
 _LOST = frozenset({errno.ENOENT, errno.EISDIR, errno.ENOTDIR})
 # Errors of a full or read-only disk.
 NO_ROOM = FULL | {errno.EROFS}
-_KEPT = "what was done before is kept, and the same command goes on from there"
+_RESUMABLE = "what was done before is kept, and the same command goes on from there"
 
 
 class Shelf:
@@ -247,7 +247,7 @@ class Shelf:
                     folder.mkdir(exist_ok=True)
                     drop_temporary(folder)
                     (folder / RECORD).unlink(missing_ok=True)
-            with disk(self.root, note=_KEPT, only=NO_ROOM):
+            with disk(self.root, note=_RESUMABLE, only=NO_ROOM):
                 yield Work(self._layout, order, entry)
 
     @contextmanager

@@ -12,7 +12,7 @@ from ..corpora.hub import SCHEME, HubRows, prepare
 from ..errors import InputError
 from .card import Card, Form, Hub
 from .items import Split
-from .reading.shaping import Shaping, found_labels, shape
+from .reading.shaping import Shaping, collect_labels, shape
 from .task import Task
 
 Notes = Callable[[str, int], tuple[str, ...]]
@@ -101,7 +101,7 @@ def build_task(
     if card.kind in ("tagging", "parsing") and not labels:
         # The records are read once for the labels and cached: a treebank is small.
         cached = {split: list(records) for split, records in sources.items()}
-        labels = found_labels(form, cached)
+        labels = collect_labels(form, cached)
     elif card.kind == "multiple_choice" and not labels:
         raise InputError(f"{card.name} must name the places of its choices as labels, but its card does not.")
 

@@ -14,10 +14,10 @@ from ..errors import InputError, must, unknown
 from .building import HubRecords, build_task
 from .card import Card, read_card
 from .own import own_task
-from .reading.finding import Found, beside, find_files, find_whole
+from .reading.finding import SplitFile, beside, find_files, find_whole
 from .reading.formats import Records
 from .subset import cut
-from .table import TASKS, known, names
+from .table import TASKS, names, resolve
 from .task import Task
 
 # Shares of the splits of a single text file; documents are not divided.
@@ -65,7 +65,7 @@ def task(
     ('train', 'validation', 'test', 'held_out')
     """
     identifier = os.fspath(name)
-    table_name = known(identifier)
+    table_name = resolve(identifier)
     if table_name is None and identifier.endswith(".toml"):
         path = Path(identifier)
         if not path.is_file():
@@ -176,7 +176,7 @@ def _from_files(card: Card, data: str, seed: int) -> Task:
     return build_task(card, sources, local, source=str(folder), notes=notes, joined=joined, facts=_pins(card))
 
 
-def _records(card: Card, split: str, file: Found) -> Records:
+def _records(card: Card, split: str, file: SplitFile) -> Records:
     local = card.local
     labels = None
     if local.beside:

@@ -81,7 +81,7 @@ def names() -> tuple[str, ...]:
     return (*TASKS, *GENERATED)
 
 
-def known(name: str) -> str | None:
+def resolve(name: str) -> str | None:
     """
     Resolve a name or alias of a task to its name in the table, or None.
 
@@ -95,7 +95,7 @@ def known(name: str) -> str | None:
 
     Examples
     --------
-    >>> known("SST-2")
+    >>> resolve("SST-2")
     'sst2'
     """
     if name in TASKS:

@@ -64,10 +64,9 @@ def lstm_layers(
     tensors: Arrays,
     options: dict[str, Any],
     words: Sequence[str],
-    state: dict[tuple[int, int], tuple[np.ndarray, np.ndarray]] | None = None,
 ) -> np.ndarray:
-    """Compute the layers (layers + 1, words + 2, width) of one sentence; a state is read and written."""
-    lstm, state = options["lstm"], {} if state is None else state
+    """Compute the layers (layers + 1, words + 2, width) of one sentence."""
+    lstm = options["lstm"]
     cells, width = lstm["dim"], lstm["projection_dim"]
     vectors = [lstm_word(tensors, options, word) for word in ("<S>", *words, "</S>")]
     directions = []
@@ -77,7 +76,7 @@ def lstm_layers(
         for layer in range(lstm.get("n_layers", 1)):
             cell = f"RNN_{direction}/RNN/MultiRNNCell/Cell{layer}/LSTMCell"
             w, b, p = (tensors[f"{cell}/{name}"].astype(np.float64) for name in ("W_0", "B", "W_P_0"))
-            h, c = state.get((direction, layer), (np.zeros(width), np.zeros(cells)))
+            h, c = np.zeros(width), np.zeros(cells)
             made = []
             for vector in x:
                 i, j, f, o = np.split(np.concatenate([vector, h]) @ w + b, 4)
@@ -88,7 +87,6 @@ def lstm_layers(
                 if lstm.get("proj_clip") is not None:
                     h = np.clip(h, -lstm["proj_clip"], lstm["proj_clip"])
                 made.append(h + vector if lstm.get("use_skip_connections") and layer > 0 else h)
-            state[direction, layer] = h, c
             x = made
             outputs.append(x)
         stacked = np.array(outputs)

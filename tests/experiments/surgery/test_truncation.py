@@ -288,7 +288,7 @@ def test_the_band_of_a_gain_does_not_trust_models_that_agree_by_luck(task: Any) 
         return HeadAnswers(name="TUNED", split=split, arms=tuple(arms), seeds=(1, 2, 3))
 
     one, other = said(shares), said(np.full((3, 2), 0.3))
-    band = gain_of(one, other, task, 0.95)
+    band = gain_of(one, other, task, Context())
     gains = one.scores(task)[:, 0] - other.scores(task)[:, 0]
     least = stats.t.ppf(1 - 0.0125, 2) * stats.sem(gains, axis=0)
     assert (band.band_high >= np.minimum(1, gains.mean(0) + least) - 1e-12).all()

@@ -8,15 +8,20 @@ from typing import Any
 
 import numpy as np
 
+from ...context import Context
 from ...findings.claims.claim import MARGIN, Claim, Quantity, verdict_of
 from ...findings.intervals import Unit
 from ...findings.results import Curve, SpanMap, X
 from ...inference.answers import Answers
 from ...inference.baselines import Standing, against_baseline
-from ...inference.pairing import Comparison
+from ...inference.holm import holm
+from ...inference.pairing import Comparison, compare_scores
 from ...scores.declare import Score
+from ...scores.table import find_score
 from ...tasks.task import Task
 from ..curve_claims import above_lines, best_place, quantity_at
+from ..grid import GridRuns
+from ..run_curves import RunPoints
 from .costs import Costs, costs_of_curve, costs_of_spans, extent_claims, extreme_claims
 
 NO_SEEDS: Mapping[str, np.ndarray] = MappingProxyType({})
@@ -34,7 +39,7 @@ def baseline_claim(standing: Standing, experiment: str, model: str, curve: str, 
     return Claim(kind="baseline", verdict="inconclusive", score=standing.score, subject=subject, facts=facts)
 
 
-def below_baseline(task: Task, answers: Answers | None, baseline: float, *, level: float) -> Standing | None:
+def below_baseline(task: Task, answers: Answers | None, baseline: float, context: Context) -> Standing | None:
     """
     Test whether a model fails to beat the majority baseline.
 
@@ -45,7 +50,7 @@ def below_baseline(task: Task, answers: Answers | None, baseline: float, *, leve
         Predictions of the model without an intervention; None where all runs diverged.
     baseline : float
         Score of the baseline on the same examples; NaN where there is none.
-    level : float
+    context : Context
 
     Returns
     -------
@@ -54,7 +59,7 @@ def below_baseline(task: Task, answers: Answers | None, baseline: float, *, leve
     """
     if answers is None:
         return None
-    standing = against_baseline(task.main, answers, baseline, task.labels, level=level)
+    standing = against_baseline(task.main, answers, baseline, task.labels, level=context.level)
     return None if standing is None or standing.beats else standing
 
 
@@ -186,37 +191,47 @@ def _longest_span(spans: SpanMap, places: Sequence[tuple[int, int]], costs: Cost
 
 
 def comparison_claims(
-    kind: str, tests: Sequence[tuple[X, Comparison, float]], score: Score, *, level: float, **fields: Any
+    kind: str, runs: GridRuns, first: RunPoints, second: RunPoints, points: Sequence[X], **fields: Any
 ) -> list[Claim]:
     """
-    Claim at which points one arm is better than another.
+    Claim at which points one arm is better than another on the same examples.
 
     Parameters
     ----------
     kind : str
-    tests : sequence of (x, Comparison, p)
-        Of `compare_points`.
-    score : Score
-    level : float
+    runs : GridRuns
+    first, second : RunPoints
+        Of the arms.
+    points : sequence of int, float or str
+        Those to compare; the ones where all runs of an arm diverged are left out.
     **fields
         Further fields of the claims.
 
     Returns
     -------
     list of Claim
-        One per significant difference, positive where the first arm is better; one that there is none.
+        One per significant difference with Holm's correction over points, positive where the first arm is
+        better; one that there is none.
     """
-    if not tests:
+    score, level = find_score(runs.task.main), runs.context.level
+    pairs = [(x, first.at(x), second.at(x)) for x in points]
+    comparisons = [
+        (x, compare_scores(score, answers, reference, labels=runs.task.labels, level=level))
+        for x, answers, reference in pairs
+        if answers is not None and reference is not None
+    ]
+    if not comparisons:
         return []
-    gains = [comparison.difference * comparison.points for _, comparison, _ in tests]
+    gains = [comparison.difference * comparison.points for _, comparison in comparisons]
+    facts = {"tests": len(comparisons), "ahead": sum(gain > 0 for gain in gains)}
     about = {"kind": kind, "score": score.name, "points": score.points, **fields}
-    facts = {"tests": len(tests), "ahead": sum(gain > 0 for gain in gains)}
+    adjusted = holm([comparison.p for _, comparison in comparisons])
     claims = []
-    for (x, comparison, p), gain in zip(tests, gains, strict=True):
+    for (x, comparison), gain, p in zip(comparisons, gains, adjusted, strict=True):
         if p < 1 - level:
             estimate = Quantity(value=gain, level=level, unit=tested_unit(comparison))
-            one = {"verdict": "holds", "estimate": estimate, "facts": {**facts, "x": x, "p": p}}
-            claims.append(Claim(n=comparison.n, **about, **one))
+            numbers = {"verdict": "holds", "estimate": estimate, "n": comparison.n}
+            claims.append(Claim(**about, **numbers, facts={**facts, "x": x, "p": p}))
     return claims or [Claim(verdict="inconclusive", facts=facts, **about)]
 
 

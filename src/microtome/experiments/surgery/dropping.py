@@ -23,11 +23,11 @@ from ...training.opening import open_model
 from ...training.recipe import Recipe
 from ..base import Pieces, Plan, as_function, option
 from ..grid import RECIPE_HELP, Grid, GridInputs, GridRuns
-from ..run_curves import curves_of, gather_points
+from ..run_curves import gather_points
 from ..runs import Done, Run
 from .costs import extent_claims
 from .drop_strategies import RANDOM, STRATEGIES, Blocks, Scores, chosen_blocks, random_blocks, read_layers
-from .random_choice import DRAWN, curves_over_draws, score_by_draw
+from .random_choice import DRAWN, score_by_draw
 from .result import ArmSummary, grid_result, summarize_arm
 
 COUNTS = (2, 4, 6)  # by default, those below the depth
@@ -265,22 +265,20 @@ class Dropping(Grid):
     def _summarize_strategy(self, runs: GridRuns, strategy: str, then: str) -> ArmSummary:
         task = runs.task
         points = gather_points(runs.done, task.split(task.validation), self._arm(strategy, then))
-        full = points.at(0)
-        curves = curves_of(
+        return summarize_arm(
+            self.name,
+            runs,
             points,
-            task,
-            full,
+            points.at(0),
+            model="the full model",
+            subject=THEN[then] if len(self.then) > 1 else "",
+            draws=strategy == RANDOM and any(points.x),
             axis="blocks dropped",
-            level=runs.context.level,
             against="the full model",
             # One fine-tuned model is cut at all points; draws have the same seeds.
             pair_seeds=then == "none" and strategy != RANDOM,
             note=_note(then) if strategy == RANDOM else "",
         )
-        if strategy == RANDOM and any(points.x):
-            curves = curves_over_draws(curves, runs.done, task, points.arm, 0)
-        subject = THEN[then] if len(self.then) > 1 else ""
-        return summarize_arm(self.name, runs, curves, full, model="the full model", subject=subject)
 
     def _arm(self, strategy: str, then: str) -> str:
         return strategy if len(self.then) == 1 else f"{strategy}, {THEN[then]}"

@@ -11,11 +11,10 @@ from ...errors import InputError, must
 from ...findings.claims.claim import Claim
 from ...findings.results import Result
 from ...interventions.freeze import Freeze
-from ...scores.table import find_score
 from ...training.recipe import Recipe
 from ..base import as_function, option
 from ..grid import RECIPE_HELP, Grid, GridRuns
-from ..run_curves import compare_points, curves_of, gather_points
+from ..run_curves import gather_points
 from ..runs import Run
 from .claims import comparison_claims
 from .costs import extent_claims
@@ -95,16 +94,16 @@ class Freezing(Grid):
 
     def summarize(self, runs: GridRuns) -> Result:
         """Curves of scores and costs for each part, and what freezing saves."""
-        task, level, depth = runs.task, runs.context.level, runs.encoder.depth
-        split, score = task.split(task.validation), find_score(task.main)
+        depth, split = runs.encoder.depth, runs.task.split(runs.task.validation)
         points = {part: gather_points(runs.done, split, part) for part in self.parts}
         arms, claims = [], []
+        names: dict[str, Any] = {
+            "axis": "blocks frozen",
+            "against": "nothing frozen",
+            "model": "the model with nothing frozen",
+        }
         for part, runs_of_part in points.items():
-            full = runs_of_part.at(0)
-            curves = curves_of(
-                runs_of_part, task, full, axis="blocks frozen", level=level, against="nothing frozen"
-            )
-            arm = summarize_arm(self.name, runs, curves, full, model="the model with nothing frozen")
+            arm = summarize_arm(self.name, runs, runs_of_part, runs_of_part.at(0), **names)
             arms.append(arm)
             if arm.costs is not None:
                 frozen = {
@@ -113,8 +112,8 @@ class Freezing(Grid):
                 claims += extent_claims(arm.costs, "frozen", frozen, subject=part, depth=depth)
         if len(points) == 2 and not any(arm.weak for arm in arms):
             ks = [k for k in points["bottom"].x if k and k in points["top"].x]
-            tests = compare_points(task, points["bottom"], points["top"], points=ks, level=level)
-            claims += comparison_claims("frozen sides", tests, score, level=level, depth=depth)
+            bottom, top = points["bottom"], points["top"]
+            claims += comparison_claims("frozen sides", runs, bottom, top, ks, depth=depth)
         cost = self._costs(runs) if self.measure_time else []
         return grid_result(
             self.name,

@@ -111,7 +111,7 @@ class Permutation(Grid):
 
     def summarize(self, runs: GridRuns) -> Result:
         """Curves of scores and costs for each kind of order."""
-        task, level, done = runs.task, runs.context.level, runs.done
+        task, done = runs.task, runs.done
         split = task.split(task.validation)
         full, scratch = (gather_points(done, split, arm) for arm in (FULL, SCRATCH))
         full_scores = np.array([run.score for run in done if run.run.arm == FULL and counts(run)])
@@ -121,16 +121,15 @@ class Permutation(Grid):
             points = gather_points(done, split, kind)
             if not points.x:
                 continue
-            reference, against = full.at(0), "the blocks in their own order"
-            curves = curves_of(points, task, reference, axis=AXES[kind], level=level, against=against)
+            names: dict[str, Any] = {"axis": AXES[kind], "against": "the blocks in their own order"}
             model = "the model with its blocks in order"
-            summary = summarize_arm(self.name, runs, curves, reference, model=model)
+            summary = summarize_arm(self.name, runs, points, full.at(0), model=model, **names)
             arms.append(summary)
             if summary.costs is not None:
                 claims += _order_claims(kind, summary.costs, full_scores, runs.encoder.depth)
         lines = {}
         for name, points in ((FULL, full), (SCRATCH, scratch)):
-            value = curves_of(points, task, None, axis="", level=level, against="")[0].values[0]
+            value = curves_of(points, task, None, axis="", context=runs.context, against="")[0].values[0]
             if math.isfinite(value):
                 lines[name] = float(value)
         return grid_result(

@@ -10,7 +10,7 @@ import numpy as np
 
 from ...findings.intervals import Unit
 from ...findings.results import Curve, X
-from ...inference.estimate import quantile
+from ...inference.estimate import Confidence, quantile
 from ...inference.scoring import example_groups, freedom, unit_influence, unit_of
 from ...inference.simultaneous import spread
 from ...scores.table import find_score
@@ -85,7 +85,7 @@ def curves_over_draws(
                 (_ENDS[:2], curve.level),
                 (_ENDS[2:], 1 - (1 - curve.level) / len(estimated)),
             ):
-                reach = spreads.alone(level)
+                reach = spreads.arm(Confidence(level=level).reach)
                 for name, sign in zip(names, (-1, 1), strict=True):
                     fields[name][at] = np.clip(value + sign * reach, *ends)
         reasons = join_reasons(curve.reasons, few)

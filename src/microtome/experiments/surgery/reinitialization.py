@@ -14,11 +14,10 @@ from ...findings.claims.claim import Claim
 from ...findings.results import Result
 from ...interventions.schemes import SCHEMES
 from ...reading import read_names
-from ...scores.table import find_score
 from ...training.recipe import Recipe
 from ..base import as_function, option
 from ..grid import RECIPE_HELP, Grid, GridRuns
-from ..run_curves import compare_points, curves_of, gather_points
+from ..run_curves import gather_points
 from ..runs import Run
 from .claims import comparison_claims
 from .costs import extent_claims, extreme_claims
@@ -145,8 +144,7 @@ class Reinitialization(Grid):
 
     def summarize(self, runs: GridRuns) -> Result:
         """Curves of scores and costs for each arm."""
-        task, level, depth = runs.task, runs.context.level, runs.encoder.depth
-        split, score = task.split(task.validation), find_score(task.main)
+        depth, split = runs.encoder.depth, runs.task.split(runs.task.validation)
         points = {arm: gather_points(runs.done, split, arm.name) for arm in self.arms()}
         several_arms = sum(arm.plan in PLANS for arm in points) > 1
         arms: list[ArmSummary] = []
@@ -155,13 +153,14 @@ class Reinitialization(Grid):
         for arm, runs_of_arm in points.items():
             # The reference is the arm's own full model, so that its difference from itself is zero.
             full = points[arm if arm.has_full else arm.like(FULL)].at(depth)
-            axis = AXES.get(arm.plan, "blocks kept")
-            curves = curves_of(runs_of_arm, task, full, axis=axis, level=level, against="the full model")
-            if arm.plan in (FULL, SCRATCH):
-                lines[arm.name] = float(curves[0].values[0])
-                continue
+            names: dict[str, Any] = {"axis": AXES.get(arm.plan, "blocks kept"), "against": "the full model"}
             subject = arm.name if several_arms else ""
-            summary = summarize_arm(self.name, runs, curves, full, model="the full model", subject=subject)
+            summary = summarize_arm(
+                self.name, runs, runs_of_arm, full, model="the full model", subject=subject, **names
+            )
+            if arm.plan in (FULL, SCRATCH):
+                lines[arm.name] = float(summary.curves[0].values[0])
+                continue
             arms.append(summary)
             if summary.costs is None or arm.plan == TRUNCATED:
                 continue
@@ -178,9 +177,8 @@ class Reinitialization(Grid):
             control = points.get(arm.like(TRUNCATED))
             if control is not None:
                 depths = [k for k in runs_of_arm.x if k in control.x and k != depth]
-                tests = compare_points(task, runs_of_arm, control, points=depths, level=level)
                 kind = "re-initialized or removed"
-                claims += comparison_claims(kind, tests, score, level=level, **fields)
+                claims += comparison_claims(kind, runs, runs_of_arm, control, depths, **fields)
         return grid_result(
             self.name,
             runs,

@@ -24,10 +24,11 @@ from ...version import VERSION
 from ..citations import cited
 from ..grid import GridRuns
 from ..models import GUESS
-from ..run_curves import failures, rows_of
+from ..run_curves import RunPoints, curves_of, failures, rows_of
 from ..runs import Run
 from .claims import baseline_claim, below_baseline, undefined_claim
 from .costs import Costs, costs_of_curve
+from .random_choice import curves_over_draws
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -58,36 +59,45 @@ class ArmSummary:
 def summarize_arm(
     experiment: str,
     runs: GridRuns,
-    curves: list[Curve],
+    points: RunPoints,
     reference: Answers | None,
     *,
     model: str,
     subject: str = "",
+    draws: bool = False,
+    **options: Any,
 ) -> ArmSummary:
     """
-    Find the costs of an arm, or why nothing can be concluded from it.
+    Make the curves of an arm, and find its costs or why nothing can be concluded from it.
 
     Parameters
     ----------
     experiment : str
     runs : GridRuns
-    curves : list of Curve
-        Of `curves_of`.
+    points : RunPoints
+        Of the arm.
     reference : Answers or None
         Predictions of the model that the arm is compared with.
     model : str
         What that model is called in a claim.
     subject : str
         The arm, where references of arms differ.
+    draws : bool
+        Whether random draws, not runs, are the unit beside examples; see `curves_over_draws`.
+    **options
+        Of `curves_of`.
 
     Returns
     -------
     ArmSummary
     """
     task, score = runs.task, find_score(runs.task.main)
+    curves = curves_of(points, task, reference, context=runs.context, **options)
+    if draws:
+        curves = curves_over_draws(curves, runs.done, task, points.arm, 0)
     if len(curves) == 1:
         return ArmSummary(curves=curves, claims=[undefined_claim(experiment, score, "diverged", subject)])
-    standing = below_baseline(task, reference, majority_score(runs), level=runs.context.level)
+    standing = below_baseline(task, reference, majority_score(runs), runs.context)
     if standing is None:
         return ArmSummary(curves=curves, costs=costs_of_curve(curves[1], score, "all points"))
     claims = [baseline_claim(standing, experiment, model, curves[1].name, subject)]

@@ -82,7 +82,7 @@ class Skipping(FineTunedExperiment):
         by_seed = [span_costs([place], f"seed {seed}") for place, seed in enumerate(seeds)]
         lines = guess_line(task, scored)
         full = as_answers(scored, [cuts_of_seed[0] for cuts_of_seed in predictions], seeds)
-        standing = below_baseline(task, full, lines.get(GUESS, math.nan), level=level)
+        standing = below_baseline(task, full, lines.get(GUESS, math.nan), context)
         if standing is None:
             claims = span_claims(costs, score, by_seed)
         else:
@@ -98,7 +98,7 @@ class Skipping(FineTunedExperiment):
             lines=MappingProxyType({"whole model": costs.full, **lines}),
             rows=_rows(task, scored, seeds, spans, predictions, score),
             claims=claims,
-            methods=_methods(models, task, scored, score, depth, level),
+            methods=_methods(models, task, scored, score, depth, context),
             references=("phang2021",),
             warnings=(*failures, *scored.notes),
             more={"depth": depth},
@@ -145,7 +145,7 @@ def _rows(
 
 
 def _methods(
-    models: Sequence[Model], task: Task, judged: Split, score: Score, depth: int, level: float
+    models: Sequence[Model], task: Task, judged: Split, score: Score, depth: int, context: Context
 ) -> str:
     first = models[0].task_model
     several = "" if len(models) == 1 else f", trained with {len(models)} seeds,"
@@ -166,7 +166,7 @@ def _methods(
         parts.append("Blocks share their weights: to leave one out is to run it once less.")
     over = "examples" if len(models) == 1 else "examples and seeds"
     parts.append(
-        f"Intervals of {level * 100:g}% are over {over}; the band holds for all spans at once. Computed with "
-        f"microtome {VERSION}."
+        f"Intervals of {context.level * 100:g}% are over {over}; the band holds for all spans at once. "
+        f"Computed with microtome {VERSION}."
     )
     return " ".join(parts)

@@ -135,7 +135,7 @@ def _score_arms(prepared: PreparedTruncation, task: Task, context: Context) -> d
 def _result(
     prepared: PreparedTruncation, task: Task, arms: Mapping[str, list[Arm]], context: Context, started: float
 ) -> Result:
-    models, scored, level = prepared.models, prepared.judged, context.level
+    models, scored = prepared.models, prepared.judged
     first, depth, seeds = models[0], models[0].depth, named_seeds(models)
     gathered = {
         name: HeadAnswers(
@@ -146,14 +146,12 @@ def _result(
         )
         for name, entries in arms.items()
     }
-    curves = {name: curve_of(arm, task, level) for name, arm in gathered.items()}
+    curves = {name: curve_of(arm, task, context) for name, arm in gathered.items()}
     if "tuned" in gathered:
-        curves["gain"] = gain_of(gathered["tuned"], gathered["untuned"], task, level)
+        curves["gain"] = gain_of(gathered["tuned"], gathered["untuned"], task, context)
     score, scores = find_score(task.main), by_seed(gathered, task)
-    costs, lines = cut_costs(gathered["untuned"], task, level), guess_line(task, scored)
-    standing = below_baseline(
-        task, gathered["untuned"].at(depth - 1), lines.get(GUESS, math.nan), level=level
-    )
+    costs, lines = cut_costs(gathered["untuned"], task, context), guess_line(task, scored)
+    standing = below_baseline(task, gathered["untuned"].at(depth - 1), lines.get(GUESS, math.nan), context)
     if standing is None:
         claims = [cut_claim(costs, score, scores["untuned"]), *head_claims(curves, score, scores, lines)]
     else:
@@ -169,7 +167,7 @@ def _result(
         lines=MappingProxyType(lines),
         rows=tuple(row for arm in gathered.values() for row in arm.rows(task)),
         claims=claims,
-        methods=methods(prepared, task, curves, level),
+        methods=methods(prepared, task, curves, context),
         references=("phang2021",),
         warnings=(*prepared.notes, *_warnings(gathered)),
         more={

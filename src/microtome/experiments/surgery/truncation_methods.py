@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from ...context import Context
 from ...findings.results import Curve
 from ...scores.table import find_score
 from ...tasks.task import Task
@@ -17,7 +18,7 @@ from ..models import named_seeds
 from .truncation_plan import PreparedTruncation
 
 
-def methods(prepared: PreparedTruncation, task: Task, curves: Mapping[str, Curve], level: float) -> str:
+def methods(prepared: PreparedTruncation, task: Task, curves: Mapping[str, Curve], context: Context) -> str:
     """
     Write how the heads were trained and what was scored.
 
@@ -27,7 +28,7 @@ def methods(prepared: PreparedTruncation, task: Task, curves: Mapping[str, Curve
     task : Task
     curves : mapping of str to Curve
         By the name of the arm.
-    level : float
+    context : Context
 
     Returns
     -------
@@ -69,8 +70,8 @@ def methods(prepared: PreparedTruncation, task: Task, curves: Mapping[str, Curve
         )
     parts.append(
         f"Scored was {score.name} on {len(judged):,} examples of {judged.name}. Intervals of "
-        f"{level * 100:g}% are over examples and, with several seeds, over seeds; bands hold for all layers "
-        f"at once. Computed with microtome {VERSION}."
+        f"{context.level * 100:g}% are over examples and, with several seeds, over seeds; bands hold for all "
+        f"layers at once. Computed with microtome {VERSION}."
     )
     return " ".join(parts)
 

@@ -15,7 +15,7 @@ ENDINGS = ("", *COMPRESSED)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Found:
+class SplitFile:
     """
     A file of a split.
 
@@ -36,7 +36,7 @@ class Found:
     comparable: bool = True
 
 
-def find_files(card: Card, data: str | Path) -> tuple[Path, Mapping[str, Found]]:
+def find_files(card: Card, data: str | Path) -> tuple[Path, Mapping[str, SplitFile]]:
     """
     Find the files of a task.
 
@@ -49,7 +49,7 @@ def find_files(card: Card, data: str | Path) -> tuple[Path, Mapping[str, Found]]
     Returns
     -------
     folder : Path
-    files : mapping of str to Found
+    files : mapping of str to SplitFile
         The existing files, by split.
     """
     root = Path(data)
@@ -87,7 +87,7 @@ def find_whole(card: Card, data: str | Path) -> Path | None:
     return None
 
 
-def beside(file: Found, ending: str) -> Path | None:
+def beside(file: SplitFile, ending: str) -> Path | None:
     """Find the file with the labels of another file."""
     stem = file.named.rpartition(".")[0]
     for packed in ENDINGS:
@@ -97,7 +97,7 @@ def beside(file: Found, ending: str) -> Path | None:
     return None
 
 
-def _pick(folder: Path, names: Sequence[str]) -> Found | None:
+def _pick(folder: Path, names: Sequence[str]) -> SplitFile | None:
     for official in (True, False):
         for name in names:
             # A name may include a subfolder.
@@ -109,7 +109,7 @@ def _pick(folder: Path, names: Sequence[str]) -> Found | None:
             matching = _matching(_listed(inside), last if official else f"{stem}.*{dot}{ending}")
             if matching:
                 path = inside / _only(inside, matching)
-                return Found(path=path, named=last, official=official, comparable="*" not in name)
+                return SplitFile(path=path, named=last, official=official, comparable="*" not in name)
     return None
 
 

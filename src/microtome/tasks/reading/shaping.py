@@ -156,7 +156,7 @@ def shape(records: Iterable[Record], how: Shaping) -> tuple[tuple[Item, ...], in
     return tuple(items), skipped
 
 
-def found_labels(form: Form, splits: Mapping[str, Iterable[Record]]) -> tuple[str, ...]:
+def collect_labels(form: Form, splits: Mapping[str, Iterable[Record]]) -> tuple[str, ...]:
     """
     Collect the labels of words: those of the training split, sorted, then those only in other splits.
 

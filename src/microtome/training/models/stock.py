@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from ...encoders.encoder import TransformerEncoder
-from ...encoders.load_errors import telling
+from ...encoders.load_errors import one_sentence
 from ...encoders.sentence import unpack
 from ...errors import InputError, WorkError, must
 from ...lazy import torch
@@ -168,7 +168,7 @@ def trained_pooler(encoder: TransformerEncoder) -> dict[str, torch.Tensor] | Non
         return pooler
     path = unpack(encoder.source.given).model
     try:
-        with telling(path):
+        with one_sentence(path):
             base, report = transformers.AutoModel.from_pretrained(
                 path, revision=encoder.source.revision, output_loading_info=True
             )
@@ -244,7 +244,7 @@ def _from_file(encoder: TransformerEncoder, kind: Any, names: set[str]) -> dict[
         return None
     path = unpack(encoder.source.given).model
     try:
-        with telling(path):
+        with one_sentence(path):
             net, report = kind.from_pretrained(
                 path, revision=encoder.source.revision, output_loading_info=True
             )
