@@ -169,7 +169,7 @@ def test_performed_calls_leave_nothing_to_compute(verb: str, files: dict[str, st
 
 
 def test_what_is_open_in_memory_does_not_travel(files: dict[str, str]) -> None:
-    kind = EXPERIMENTS["finetune"].load()
+    kind: Any = EXPERIMENTS["finetune"].load()
     task = cats.cats_task()
     experiment: Any = kind(model=mt.load(files["BASE"]), task=task)
     context = Context().resolved()

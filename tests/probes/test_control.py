@@ -206,8 +206,8 @@ def test_bad_input_gets_a_sentence() -> None:
         (lambda: control_labels(["a"], [-1]), "labels must be known for some words"),
         (lambda: control_draws(["a"], [0.0, 0.0]), "shares must be numbers from 0 on, not all 0"),
         (lambda: control_draws(["a"], [1.0, -1.0]), "shares must be numbers from 0 on"),
-        (lambda: fit_small(X, y, 2, 4), "size must be a whole number from 1 to 3"),
-        (lambda: fit_small(X, y, 2, 0), "size must be a whole number from 1 to 3"),
+        (lambda: fit_small(X, y, 2, 4), "size must be a whole number between 1 and 3"),
+        (lambda: fit_small(X, y, 2, 0), "size must be a whole number between 1 and 3"),
     ]
     for call, words in cases:
         with pytest.raises(InputError, match=words):

@@ -21,7 +21,7 @@ def split_of(groups: list[int]) -> Split:
     )
 
 
-def candidates(*costs: tuple[int, float]) -> list[Candidate[str]]:
+def candidates(*costs: tuple[int, float]) -> list[Candidate]:
     return [Candidate(what=f"{removed}:{cost}", removed=removed, cost=cost) for removed, cost in costs]
 
 

@@ -14,13 +14,14 @@ from ..context import Context
 from ..errors import must
 from ..findings.results import Result
 from ..findings.words import counted
+from ..interventions.applying import apply
 from ..tasks.task import Task
 from ..training.heads.head import read_head
 from ..training.opening import open_model, open_task
 from ..training.precision import DTYPES
 from ..training.recipe import Recipe, find_recipe
+from ..training.request import check_run
 from .base import Experiment, Pieces, Plan, option
-from .checking import check_runs
 from .inputs import TASK_HELP, LoadingOptions, TaskOptions, task_notes
 from .runs import Done, Run, count_updates, missing_runs, run_all
 
@@ -133,7 +134,7 @@ class TrainingGrid(TrainingOptions, TaskOptions, LoadingOptions, Experiment):
         encoder = open_model(self.reference(self.model), context=context).encoder
         runs = self.grid(encoder)
         for task in tasks:
-            check_runs(encoder, task, runs, recipe=recipe, device=context.device, **self._settings())
+            self._check_runs(encoder, task, runs, recipe, context)
         counts = [count_updates(runs, task, recipe) for task in tasks]
         trainings, updates = (sum(column) for column in zip(*counts, strict=True))
         arms = list(dict.fromkeys(run.arm for run in runs))
@@ -196,6 +197,20 @@ class TrainingGrid(TrainingOptions, TaskOptions, LoadingOptions, Experiment):
             keep_models=keep_models or self.keep_models,
             **self._settings(),
         )
+
+    def _check_runs(
+        self, encoder: Any, task: Task, runs: Sequence[Run], recipe: Recipe, context: Context
+    ) -> None:
+        """Check the arguments of every run before the first one begins."""
+        built: set[Any] = set()
+        for run in {run.work[2]: run for run in reversed(runs)}.values():
+            cached = bool(run.options.get("cached"))
+            changed = apply(encoder, *run.interventions) if cached else encoder
+            # Which weights learn does not depend on size and rate.
+            kind = run.options.get("method"), cached
+            options = {"device": context.device, **self._settings(), "seed": run.seed, **run.options}
+            check_run(changed, task, recipe, building=kind not in built, **options)
+            built.add(kind)
 
     def _settings(self) -> dict[str, Any]:
         head = {} if self.head is None else {"head": self.head}

@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from ..checks import whole_number
 from ..errors import must
 from ..randomness import generator
 from .linear import Linear, fit_logistic
@@ -139,8 +140,7 @@ def fit_small(X: Any, labels: Any, classes: int, size: int, **more: Any) -> Line
     layers = as_layers(X)
     _, rows, features = layers.shape
     largest_size = min(rows - 1, features)
-    if isinstance(size, bool) or not isinstance(size, int) or not 1 <= size <= largest_size:
-        raise must("size", f"a whole number from 1 to {largest_size}", size)
+    whole_number("size", size, least=1, most=largest_size)
     more.setdefault("device", getattr(X, "device", "cpu"))
     components = np.empty((len(layers), rows, size), dtype=layers.dtype)
     projections, means = [], []

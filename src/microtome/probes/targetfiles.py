@@ -10,10 +10,10 @@ from types import MappingProxyType
 from typing import Any
 
 from ..corpora.brackets import PTB
-from ..corpora.files import kinds_at, listed
+from ..corpora.files import kinds_at
 from ..corpora.opening import Corpus, corpus
 from ..corpora.packed import is_archive, split_name
-from ..errors import InputError, must, unknown
+from ..errors import InputError, listed, must, unknown
 from .spanlabels import FORMATS
 
 # Words in file names that identify a split.

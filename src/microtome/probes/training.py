@@ -80,7 +80,7 @@ class BatchedTrainer:
         count = len(weights)
         self.weights, self.schedule = weights.clone(), schedule
         self._moments = [torch.zeros_like(weights) for _ in range(3 if schedule.amsgrad else 2)]
-        self._steps = torch.zeros(count, device=weights.device)
+        self._updates = 0
         self.active, self.going = np.arange(count), np.ones(count, dtype=bool)
         self.rate = np.full(count, schedule.rate)
         self.loss, self._level = np.full((2, count), np.inf)
@@ -88,21 +88,34 @@ class BatchedTrainer:
         self.best_weights = weights.clone()
 
     def step(self, gradient: torch.Tensor) -> None:
-        """Update the weights with Adam, all probes of one learning rate together."""
-        from torch.optim.adam import adam
-
+        """Update the weights with Adam, each probe with its own learning rate."""
         if self.schedule.clip is not None:
             share = self.schedule.clip / (gradient.flatten(1).norm(dim=1) + 1e-6)
             # Checking whether any gradient needs clipping would synchronize the accelerator.
             if gradient.device.type != "cpu" or bool((share < 1).any()):
                 gradient = gradient * share.clamp(max=1.0).view(-1, *[1] * (gradient.ndim - 1))
-        moments = [*self._moments, *[torch.zeros(0)] * (not self.schedule.amsgrad)]
-        states = [tensor.detach() for tensor in (self.weights, gradient, *moments)]
+        self._updates += 1
+        if self.schedule.amsgrad:
+            self._fused(gradient)
+            return
+        # Maps of structural probes are small: each operation is one for all, whatever their rates.
+        first, second = self._moments
+        first.lerp_(gradient, 1 - BETAS[0])
+        second.mul_(BETAS[1]).addcmul_(gradient, gradient, value=1 - BETAS[1])
+        under = second.sqrt().div_((1 - BETAS[1] ** self._updates) ** 0.5).add_(EPSILON)
+        pace = torch.from_numpy(self.rate[self.active]).to(first).view(-1, *[1] * (gradient.ndim - 1))
+        self.weights.sub_(first / under * (pace / (1 - BETAS[0] ** self._updates)))
+
+    def _fused(self, gradient: torch.Tensor) -> None:
+        """Update the weights with AMSGrad, by one fused call for all probes of a learning rate."""
+        from torch.optim.adam import adam
+
         rates = self.rate[self.active]
         for rate in np.unique(rates):
-            probes = np.flatnonzero(rates == rate)
+            probes = np.flatnonzero(rates == rate).tolist()
             weights, gradients, means, squares, largest = (
-                [state[probe] for probe in probes] if len(state) else [] for state in states
+                [state[probe] for probe in probes]
+                for state in (self.weights.detach(), gradient, *self._moments)
             )
             adam(
                 weights,
@@ -110,10 +123,10 @@ class BatchedTrainer:
                 means,
                 squares,
                 largest,
-                [self._steps[probe] for probe in probes],
+                [torch.tensor(self._updates - 1.0, device=gradient.device) for _ in probes],
                 foreach=False,
                 fused=True,
-                amsgrad=self.schedule.amsgrad,
+                amsgrad=True,
                 beta1=BETAS[0],
                 beta2=BETAS[1],
                 lr=float(rate),
@@ -150,4 +163,4 @@ class BatchedTrainer:
             return
         rows = torch.from_numpy(stays).to(self.weights.device)
         self.active, self.weights = self.active[stays], self.weights.detach()[rows]
-        self._moments, self._steps = [moment[rows] for moment in self._moments], self._steps[rows]
+        self._moments = [moment[rows] for moment in self._moments]

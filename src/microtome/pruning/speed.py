@@ -163,7 +163,7 @@ def measure_speed(model: Model, cut: TaskModel, split: Split, task: Task, *, rou
     from ..training.inputs import collate, encode
 
     full: TaskModel = model.task_model
-    window = {"longest": model.longest, "stride": model.stride, "mask": full.mask}
+    window: dict[str, Any] = {"longest": model.longest, "stride": model.stride, "mask": full.mask}
     features = encode(split.items[: 4 * max(BATCHES)], task, model.tokenizer, **window)
     middle = sorted(features, key=len)[len(features) // 2]
     batches = [collate(part, full.device) for part in ([middle], features[: max(BATCHES)])]

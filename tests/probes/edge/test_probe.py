@@ -389,7 +389,7 @@ def test_bad_input_gets_a_sentence() -> None:
         (lambda: apply_edges(probes, X[:2], edges, [1]), "X must be of 3 layers of 5 features"),
         (lambda: apply_edges(probes, X, edges_of(9, labels=2)[0], [1]), "labels of the spans must be those"),
         (lambda: apply_edges(probes, X, edges_of(9, slots=2)[0], [1]), "targets must be of 1 span"),
-        (lambda: EdgeRecipe(batch=0), "batch must be a whole number of at least 1"),
+        (lambda: EdgeRecipe(batch=0), "batch must be a whole number above 0"),
         (lambda: EdgeRecipe(dropout=1.0), "dropout must be at least 0 and below 1"),
         (lambda: EdgeRecipe(rate=0), "rate must be above 0"),
         (lambda: EdgeRecipe(stop_after=-1), "stop_after must be a whole number of at least 0"),

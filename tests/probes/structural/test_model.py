@@ -198,7 +198,7 @@ def test_the_usual_root_is_counted_among_words() -> None:
         ({"rank": -1}, "rank must be from 1 to the number of features, 24, but got -1"),
         ({"rank": 25}, "rank must be from 1 to the number of features, 24, but got 25"),
         ({"seeds": []}, "seeds must be different whole numbers of at least 0"),
-        ({"epochs": 0}, "epochs must be a whole number of at least 1, but got 0"),
+        ({"epochs": 0}, "epochs must be a whole number above 0, but got 0"),
         ({"enough": -1}, "enough must be a whole number of at least 0, but got -1"),
         ({"held_X": np.zeros((1, 1, 24))}, "X must be one row for each of"),
         ({"X": np.full((1, 1, 24), np.nan)}, "X must be one row for each of"),

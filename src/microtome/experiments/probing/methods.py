@@ -83,10 +83,8 @@ def annotation_methods(experiment: Probing, inputs: AnnotationInputs, asked: Ask
 def task_methods(experiment: Probing, inputs: TaskInputs, context: Context) -> str:
     """Describe heads of a task."""
     task, recipe, judged = inputs.task, inputs.recipe, inputs.judged
-    score, models = (
-        find_score(task.main),
-        {name: inputs.models[name].opened.task_model for name in inputs.names},
-    )
+    score = find_score(task.main)
+    models = {name: inputs.models[name].task_model for name in inputs.names}
     norm = any(model.family.final_norm is not None for model in models.values())
     parts = [
         f"Every layer of {', '.join(models)}, with all weights frozen, was probed for the labels of "

@@ -20,7 +20,7 @@ from ...tasks.subset import subset
 from ...tasks.task import Task
 from ...training.cut_store import as_answers
 from ...training.models.stock import SEQUENCE
-from ...training.opening import open_task
+from ...training.opening import Model, open_task
 from ...training.recipe import Recipe, find_recipe
 from ..base import Plan
 from ..citations import cited
@@ -32,7 +32,7 @@ from .claims import baseline_claims, reading_claims
 from .curves import AXIS, difference_facts, layer_differences
 from .inputs import RANDOM_BASELINE, ProbingInputs, open_encoders
 from .methods import task_methods
-from .task_heads import HeadModel, head_models, pooler_note, reads_of
+from .task_heads import head_models, pooler_note, reads_of
 
 if TYPE_CHECKING:
     from .probing import Probing
@@ -53,7 +53,7 @@ class TaskInputs(ProbingInputs):
     Parameters
     ----------
     task : Task
-    models : mapping of str to HeadModel
+    models : mapping of str to Model
     solvers : tuple of {"published", "converged"}
     recipe : Recipe
         Of published heads.
@@ -63,7 +63,7 @@ class TaskInputs(ProbingInputs):
     """
 
     task: Task
-    models: Mapping[str, HeadModel] = field(repr=False)
+    models: Mapping[str, Model] = field(repr=False)
     solvers: tuple[str, ...]
     recipe: Recipe
     train: Split = field(repr=False)
@@ -147,7 +147,7 @@ def run(experiment: Probing, plan: Plan, context: Context) -> Result:
                 "examples": {"train": len(inputs.train), "judged": len(judged)},
                 "depth": {name: model.depth for name, model in inputs.models.items()},
                 "reads": {
-                    name: reads_of(model.head, random=name == RANDOM_BASELINE)
+                    name: reads_of(model.task_model.head, random=name == RANDOM_BASELINE)
                     for name, model in inputs.models.items()
                 },
                 "heads": {arm.name: dict(arm.arms[0].details) for arm in arms.values()},
@@ -156,13 +156,13 @@ def run(experiment: Probing, plan: Plan, context: Context) -> Result:
         provenance=MappingProxyType(
             provenance(
                 {
-                    "models": {name: model.opened.digest for name, model in inputs.models.items()},
+                    "models": {name: model.digest for name, model in inputs.models.items()},
                     "seeds": list(experiment.probe_seeds),
                     "task": task.digest(judged.name),
                     "task_source": task.source,
                     "train": {"examples": len(inputs.train), "digest": inputs.train.digest},
                     "recipe": {"name": inputs.recipe.name, **inputs.recipe.specification()},
-                    "device": inputs.models[names[0]].opened.device,
+                    "device": inputs.models[names[0]].device,
                     "seconds": round(time.monotonic() - started, 3),
                     "command": context.command,
                 }
@@ -214,14 +214,14 @@ def _possible(solvers: Sequence[str], task: Task) -> tuple[tuple[str, ...], list
     return ("published",), [f"converged was left out: {refusal}"]
 
 
-def _train_split(task: Task, models: Mapping[str, HeadModel], size: int | None) -> tuple[Split, list[str]]:
+def _train_split(task: Task, models: Mapping[str, Model], size: int | None) -> tuple[Split, list[str]]:
     """The same training examples for all models: as many as were asked for, or as fit into memory."""
     train = task.split(task.train, labeled=True)
     if size is not None:
         if size > len(train):
             raise must("train_size", f"at most {len(train):,}, the size of {task.name}/{task.train}", size)
         return subset(train, size, seed=SAMPLE_SEED), []
-    fitting = [fits for model in models.values() if (fits := fitting_size(model.opened, train)) is not None]
+    fitting = [fits for model in models.values() if (fits := fitting_size(model, train)) is not None]
     if not fitting:
         return train, []
     part = subset(train, min(fitting), seed=SAMPLE_SEED)
@@ -234,22 +234,23 @@ def _train_split(task: Task, models: Mapping[str, HeadModel], size: int | None) 
 def _arms(experiment: Probing, inputs: TaskInputs, context: Context) -> dict[Key, Arm]:
     """Predictions of the heads of all layers, by model and solver."""
     from ...training.heads.layer_heads import pooler_names
+    from ...training.models.modeling import build
 
     arms: dict[Key, Arm] = {}
     for name, model in inputs.models.items():
         split: dict[str, Any] = {"train": inputs.train, "split": inputs.judged}
-        vectors = Vectors(source=model.opened, task=inputs.task, **split, context=context)
+        vectors = Vectors(source=model, task=inputs.task, **split, context=context)
         if "published" in inputs.solvers:
 
-            def initialize(seed: int, model: HeadModel = model) -> Any:
-                return model.fresh(inputs.task, seed)
+            def initialize(seed: int, model: Model = model) -> Any:
+                return build(model.encoder, inputs.task, model.task_model.head, seed=seed)
 
             arms[name, "published"] = trained_arm(
                 vectors,
                 inputs.recipe,
                 seeds=experiment.probe_seeds,
                 fresh=initialize,
-                still=pooler_names(model.opened.task_model),
+                still=pooler_names(model.task_model),
             )
         if "converged" in inputs.solvers:
             arms[name, "converged"] = converged_arm(vectors)

@@ -15,7 +15,6 @@ from ...errors import must
 from ...extraction.recording import record
 from ...findings.record import Maps, with_facts
 from ...rows.planning import plan_rows, row_cost
-from ...store.shelf import Shelf
 from ..base import Experiment, Pieces, Plan, as_function, option
 from ..layer_similarity import random_copy
 from .inputs import ExtractionOptions
@@ -102,11 +101,7 @@ class ModelComparison(MatrixOptions, ExtractionOptions, Experiment):
     def pieces(self, plan: Plan, context: Context) -> Pieces:
         """The rows of each model, where they are recorded."""
         inputs: ComparisonInputs = plan.inputs
-        options = {
-            "storage": self.storage,
-            "batch_tokens": self.batch_tokens,
-            "shelf": Shelf(context.store, context.command),
-        }
+        options = {"storage": self.storage, "batch_tokens": self.batch_tokens, "context": context}
         return {
             encoder.name: partial(record, encoder, inputs.texts, inputs.rows, **options)
             for encoder in inputs.encoders

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
 
+from ...checks import whole_number
 from ...errors import must
 from ..training import Schedule
 
@@ -63,14 +64,10 @@ class EdgeRecipe:
 
     def __post_init__(self) -> None:
         for name in ("width", "hidden", "batch", "every", "steps", "validation_limit"):
-            value = getattr(self, name)
-            if value is None and name.endswith("limit"):
-                continue
-            if not isinstance(value, int) or isinstance(value, bool) or value < 1:
-                raise must(name, "a whole number of at least 1", value)
+            if name != "validation_limit" or self.validation_limit is not None:
+                whole_number(name, getattr(self, name), least=1)
         for name in ("slower_after", "stop_after"):
-            if not isinstance(getattr(self, name), int) or getattr(self, name) < 0:
-                raise must(name, "a whole number of at least 0", getattr(self, name))
+            whole_number(name, getattr(self, name), least=0)
         for name in ("dropout", "row_dropout"):
             if not 0 <= getattr(self, name) < 1:
                 raise must(name, "at least 0 and below 1", getattr(self, name))

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from ...checks import whole_number
 from ...errors import must
 from ...lazy import torch
 from .distances import Trees, word_rows
@@ -108,17 +109,17 @@ def fit_structural(
     """
     if target not in ("distance", "depth"):
         raise must("target", '"distance" or "depth"', target)
-    if isinstance(epochs, bool) or not isinstance(epochs, int) or epochs < 1:
-        raise must("epochs", "a whole number of at least 1", epochs)
-    if isinstance(enough, bool) or not isinstance(enough, int) or enough < 0:
-        raise must("enough", "a whole number of at least 0", enough)
+    whole_number("epochs", epochs, least=1)
+    whole_number("enough", enough, least=0)
     compute_device = torch.device(device if device is not None else getattr(X, "device", "cpu"))
     rows, held_rows = word_rows(X, trees), word_rows(held_X, held_trees)
     if (*rows.shape[::2], rows.dtype) != (*held_rows.shape[::2], held_rows.dtype):
         allowed = f"of {rows.shape[0]} layers of {rows.shape[2]} features of {rows.dtype}"
         raise must("held_X", allowed, f"{held_rows.dtype} {held_rows.shape}")
     features = rows.shape[2]
-    started, width = _different("seeds", seeds, 0), rank or features
+    started, width = tuple(whole_number("seeds", seed, least=0) for seed in seeds), rank or features
+    if not started or len(set(started)) < len(started):
+        raise must("seeds", "different whole numbers of at least 0", list(seeds))
     if not 1 <= width <= features:
         raise must("rank", f"from 1 to the number of features, {features}", rank)
     words, held = (
@@ -199,13 +200,3 @@ def usual_root(trees: Trees) -> int:
     begin = np.repeat(before[trees.starts], trees.lengths)
     positions = (before - begin)[(trees.heads == 0) & words]
     return int(np.bincount(positions).argmax()) if len(positions) else 0
-
-
-def _different(what: str, values: Sequence[int], least: int) -> tuple[int, ...]:
-    numbers = tuple(values)
-    integers = all(
-        isinstance(number, int | np.integer) and not isinstance(number, bool) for number in numbers
-    )
-    if not numbers or not integers or min(numbers) < least or len(set(numbers)) < len(numbers):
-        raise must(what, f"different whole numbers of at least {least}", list(numbers))
-    return tuple(int(number) for number in numbers)
