@@ -73,9 +73,9 @@ def test_a_record_is_read_and_drawn_without_torch(tmp_path: Path) -> None:
     )
     maps.save(tmp_path)
     code = (
-        "import sys; from microtome.findings.record import open_record, to_json\n"
+        "import sys; from microtome.findings.opening import open_found\n"
         "from microtome.figures.heatmap import save_figures\n"
-        "maps = open_record(sys.argv[1]); to_json(maps); save_figures(maps, sys.argv[1])\n"
+        "maps = open_found(sys.argv[1]); maps.document(); save_figures(maps, sys.argv[1])\n"
         "assert 'matplotlib.pyplot' not in sys.modules\n"
     )
     assert imported_by(code, str(tmp_path)) == {"matplotlib"}

@@ -15,7 +15,6 @@ import pytest
 
 import microtome as mt
 from microtome.cli import main
-from microtome.findings.record import open_record
 
 SOURCE = Path(mt.__file__).parents[1]
 RNG = np.random.default_rng(11)
@@ -200,7 +199,7 @@ def test_a_folder_is_filled_and_read_again(folder: Path, capsys: pytest.CaptureF
     ]
     assert found == [*figures, "methods.md", "references.bib", "result.json", "table.parquet"]
     assert Path("a/b c/result.json").read_text() == said.out
-    maps = open_record("a/b c")
+    maps = mt.open("a/b c")
     assert list(maps) == ["debiased_cka", "svcca:threshold=0.9"]
     assert maps["svcca"].low is not None
     assert "raghu2017" in Path("a/b c/references.bib").read_text()

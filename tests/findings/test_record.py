@@ -22,7 +22,6 @@ from microtome.findings.record import (
     Maps,
     describe_file,
     from_json,
-    open_record,
     to_json,
     with_facts,
 )
@@ -170,7 +169,7 @@ def test_a_folder_holds_the_result_the_table_and_how_it_was_made(maps: Maps, tmp
     paths = Maps(list(maps.values()), ["layers *differ*"]).save(folder)
     assert sorted(p.name for p in paths) == sorted(p.name for p in folder.iterdir())
     assert [p.name for p in paths] == ["result.json", "table.parquet", "methods.md", "references.bib"]
-    for back in (open_record(folder), open_record(folder / "result.json")):
+    for back in (mt.open(folder), mt.open(folder / "result.json")):
         for name in maps:
             assert_same(maps[name], back[name])
     assert "layers \\*differ\\*" in (folder / "methods.md").read_text(encoding="utf-8")
@@ -192,7 +191,7 @@ def test_a_folder_that_cannot_be_one_is_refused(maps: Maps, tmp_path) -> None:
     with pytest.raises(InputError, match="a folder to write to must be"):
         maps.save(tmp_path / "file")
     with pytest.raises(InputError, match=r"readable result\.json"):
-        open_record(tmp_path)
+        mt.open(tmp_path)
 
 
 def test_a_file_is_known_by_its_content_and_a_large_one_by_size_and_time(tmp_path) -> None:

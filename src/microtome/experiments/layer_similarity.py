@@ -12,7 +12,6 @@ import numpy as np
 
 from ..comparison.similarity import similarity_matrix
 from ..context import Context
-from ..encoders.encoder import TransformerEncoder
 from ..encoders.loading import reinitialize
 from ..errors import InputError, SmallSampleWarning, must
 from ..extraction.recording import Activations, record
@@ -330,7 +329,7 @@ def called(encoder: Any, name: str) -> Any:
 
 def random_copy(encoder: Any, seed: int, name: str | None = None) -> Any:
     """
-    Copy an encoder with all weights re-initialized; one that is no model of transformers is loaded again.
+    Copy an encoder with all weights re-initialized.
 
     Parameters
     ----------
@@ -345,25 +344,13 @@ def random_copy(encoder: Any, seed: int, name: str | None = None) -> Any:
     Encoder
         With the same tokenizer, on the same device.
     """
-    name = name or f"{encoder.name}-random{seed}"
-    if not isinstance(encoder, TransformerEncoder):
-        if not hasattr(encoder, "source"):
-            raise InputError(
-                f"{encoder.name} must be a model that can be loaded to be re-initialized, but it is none."
-            )
-        reference = {"source": encoder.source.given, "name": name, "random_init": True, "seed": seed}
-        return open_model(reference, context=Context(device=str(encoder.device))).encoder
-    random = TransformerEncoder(
-        name=name,
-        family=encoder.family,
-        model=copy.deepcopy(encoder.model).eval(),
-        tokenizer=encoder.tokenizer,
-        source=encoder.source,
-        autocast=encoder.autocast,
-    )
-    device = encoder.device
+    if not hasattr(encoder, "initialize"):
+        raise InputError(f"{encoder.name} must be a model that can be re-initialized, but it is none.")
+    random = called(encoder, name or f"{encoder.name}-random{seed}")
+    random.model = copy.deepcopy(encoder.model).eval()
+    # The blocks are cached; those would be of the model that was copied.
+    vars(random).pop("blocks", None)
     change = reinitialize(random, seed=seed, keep_embeddings=False)
-    random.model.to(device=device).eval()
     random.source = replace(encoder.source, changes=(*encoder.source.changes, change))
     return random
 

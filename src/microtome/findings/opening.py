@@ -15,7 +15,7 @@ from ..errors import InputError, check_plain
 from ..store.manifest import is_stack, read_manifest
 from ..store.outfolder import RESULT, check_earlier, write_files
 from .claims.claim import Claim, read_claim
-from .record import FORMAT, open_record
+from .record import FORMAT, from_json
 from .results import open_result
 
 # Verbs whose result is a document: there are no maps and no curves in it.
@@ -133,7 +133,8 @@ def open_found(path: str | os.PathLike[str]) -> Any:
         return Document(kind="extract", folder=source, content=MappingProxyType(values))
     check_plain(file)
     try:
-        document = json.loads(file.read_bytes())
+        content = file.read_bytes()
+        document = json.loads(content)
     except (OSError, ValueError, RecursionError) as error:
         raise InputError(f"a record must be a readable {RESULT}, but got: {error}.") from error
     if isinstance(document, dict) and "experiment" in document and document.get("format") != FORMAT:
@@ -141,4 +142,4 @@ def open_found(path: str | os.PathLike[str]) -> Any:
     kind = str(document.get("format", "")).split("/")[1:2] if isinstance(document, dict) else []
     if kind and kind[0] in DOCUMENTS:
         return Document(kind=kind[0], folder=file.parent, content=MappingProxyType(document))
-    return open_record(path)
+    return from_json(content)

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 
-from ..errors import InputError, check_plain, must, unknown
+from ..errors import InputError, must, unknown
 from ..inference.estimate import Sides
 from ..measures.table import ALIASES, chosen
 from ..store.outfolder import RESULT, TABLE, parquet, write_files
@@ -231,28 +231,6 @@ def from_json(text: str | bytes) -> Maps:
         if isinstance(error, InputError):
             raise
         raise InputError(f"a record must hold whole maps, but one cannot be read: {error!r}.") from error
-
-
-def open_record(path: str | os.PathLike[str]) -> Maps:
-    """
-    Read the maps of a folder that `write` filled, or of its `result.json`.
-
-    Parameters
-    ----------
-    path : path
-
-    Returns
-    -------
-    Maps
-    """
-    file = Path(path)
-    file = file / RESULT if file.is_dir() else file
-    check_plain(file)
-    try:
-        content = file.read_bytes()
-    except OSError as error:
-        raise InputError(f"a record must be a readable {RESULT}, but got: {error}.") from error
-    return from_json(content)
 
 
 def with_facts(result: R, **facts: Any) -> R:

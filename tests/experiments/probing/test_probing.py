@@ -386,7 +386,7 @@ def test_what_probes_answered_is_kept(corpus: Path, tmp_path: Path, monkeypatch:
     trainings = (
         ("wordprobe", "fit_logistic"),
         ("structural.probe", "fit_structural"),
-        ("spanprobe", "fit_edges"),
+        ("edge.probe", "fit_edges"),
     )
     for module, name in trainings:
         monkeypatch.setattr(f"microtome.probes.{module}.{name}", again)

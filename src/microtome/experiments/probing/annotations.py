@@ -19,8 +19,7 @@ from ...probes.mixing import center_of_gravity, expected_layer
 from ..base import Plan
 from ..citations import cited
 from .claims import baseline_claims, length_claims, mix_claims, reading_claims
-from .control import control_questions, over_draws
-from .curves import CONTROL, probe_curves, with_unit
+from .curves import CONTROL, control_questions, over_draws, probe_curves, with_unit
 from .inputs import (
     LAYERS,
     AnnotationInputs,

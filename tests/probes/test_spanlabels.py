@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from microtome.errors import InputError
-from microtome.probes.iob import spans_of
+from microtome.probes.spanlabels import spans_of
 from microtome.probes.targetfiles import split_of
 from microtome.probes.targets import read_target
 
