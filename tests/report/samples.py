@@ -27,6 +27,7 @@ from microtome.pruning.claims import PruningClaims
 from microtome.pruning.margin import Drop
 from microtome.pruning.pruned import Pruned
 from microtome.scores.table import SCORES
+from microtome.training.evaluating import score_answers
 from microtome.training.evaluation import plain
 
 LAYERS, ROWS, FEATURES = 9, 240, 12
@@ -256,4 +257,8 @@ def study(folder: Path) -> Path:
     mean = estimate(0.8, 0.76, 0.84, unit="seed", n=2)
     write_json(finetuning([one, one], mean), folder / "runs")
     write_json(pruned([drop(), drop(upper=2.4, p=0.2)]).document(), folder / "small")
+    task = mt.task("polarity", sizes={"train": 20, "test": 40})
+    answers = [item.target for item in task.split("test")]
+    scored = score_answers(task, task.split("test"), answers, train=task.split("train"))
+    replace(scored, model="base").save(folder / "scores")
     return folder

@@ -67,7 +67,7 @@ def test_every_kind_of_result_has_its_sections(document: dict[str, Any]) -> None
         "map": 1,
         "curves": 5,
         "spans": 1,
-        "scores": 4,
+        "scores": 5,
         "lines": 1,
     }
     assert [one["id"] for one in document["sections"]] == [f"s{k + 1}" for k in range(len(kinds))]

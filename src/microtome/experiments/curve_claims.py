@@ -21,10 +21,10 @@ def best_place(curve: Curve, score: Score) -> int | None:
 
 def above_lines(curve: Curve, place: int, score: Score, lines: Mapping[str, float]) -> bool:
     """Whether the band at a place is better than all that can be had without any layer."""
-    known = [value for value in lines.values() if math.isfinite(value)]
+    defined = [value for value in lines.values() if math.isfinite(value)]
     if score.higher_is_better:
-        return all(curve.band_low[place] > value for value in known)
-    return all(curve.band_high[place] < value for value in known)
+        return all(curve.band_low[place] > value for value in defined)
+    return all(curve.band_high[place] < value for value in defined)
 
 
 def quantity_at(curve: Curve, place: int, score: Score, by_seed: Sequence[float] = ()) -> Quantity:

@@ -146,24 +146,26 @@ def gain_of(heads: HeadAnswers, untuned: HeadAnswers, task: Task, context: Conte
         return difference_curve(name, [layer], [point], reference, task.main, task.labels, **shared)
 
     def draw(points: list[Answers], references: list[Answers], failed: list[Failed]) -> Curve:
-        alone, banded = (
+        pointwise, banded = (
             [
-                compare(layer, point, reference, [one for one in failed if one[0] == layer], coverage)
+                compare(
+                    layer, point, reference, [failure for failure in failed if failure[0] == layer], coverage
+                )
                 for layer, point, reference in zip(heads.layers, points, references, strict=True)
             ]
             for coverage in (context.level, 1 - (1 - context.level) / len(heads.layers))
         )
-        ends = {name: np.concatenate([getattr(curve, name) for curve in alone]) for name in _ENDS[:3]}
+        ends = {name: np.concatenate([getattr(curve, name) for curve in pointwise]) for name in _ENDS[:3]}
         return replace(
-            alone[0],
+            pointwise[0],
             x=heads.layers,
             **ends,
             band_low=np.concatenate([curve.low for curve in banded]),
             band_high=np.concatenate([curve.high for curve in banded]),
-            unit=max((curve.unit for curve in alone), key=lambda unit: bool(unit.runs)),
-            n=max(curve.n for curve in alone),
-            seeds=tuple(curve.seeds[0] for curve in alone),
-            reasons=tuple(curve.reasons[0] for curve in alone),
+            unit=max((curve.unit for curve in pointwise), key=lambda unit: bool(unit.runs)),
+            n=max(curve.n for curve in pointwise),
+            seeds=tuple(curve.seeds[0] for curve in pointwise),
+            reasons=tuple(curve.reasons[0] for curve in pointwise),
         )
 
     return _over_heads(heads, untuned, draw)
@@ -243,7 +245,7 @@ def cut_costs(untuned: HeadAnswers, task: Task, context: Context) -> Curve:
 
 def by_seed(gathered: Mapping[str, HeadAnswers], task: Task) -> dict[str, np.ndarray]:
     """
-    Score each seed alone.
+    Score each seed pointwise.
 
     Parameters
     ----------

@@ -37,6 +37,12 @@ def new_figure(wide: float, tall: float) -> Figure:
     return figure
 
 
+def add_title(figure: Figure, title: str) -> None:
+    """Write the title of a figure of several panels above them."""
+    top = 1 - 0.08 / figure.get_size_inches()[1]
+    figure.suptitle(printable(title), fontsize=10, y=top, parse_math=False)
+
+
 def add_panel(figure: Figure, left: float, bottom: float, wide: float, tall: float) -> Axes:
     """Add axes to a figure, at a position in inches."""
     across, up = figure.get_size_inches()

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from ..errors import InputError
 from ..findings.results import Result
 from . import curves, spans
-from .captions import add_panel, new_figure, printable, title_of
+from .captions import add_panel, add_title, new_figure, title_of
 from .curves import by_panel, draw_curves, draw_differences
 from .files import FORMATS, save_all
 from .savings import draw_savings, savings_of
@@ -74,8 +74,7 @@ def figure_of(result: Result) -> Figure:
             top = sum(heights[:r]) + 0.3 + part.around[3]
             bottom = sum(heights) + 0.3 - top - part.inner[1]
             part.draw(ax=add_panel(figure, left, bottom, *part.inner), title=part.joined)
-    top = 1 - 0.08 / figure.get_size_inches()[1]
-    figure.suptitle(printable(title_of(result)), fontsize=10, y=top, parse_math=False)
+    add_title(figure, title_of(result))
     return figure
 
 

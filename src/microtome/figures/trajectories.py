@@ -15,7 +15,17 @@ from ..findings.blocks import Block
 from ..findings.results import Result
 from ..findings.stackblocks import read_blocks
 from ..findings.words import score_label
-from .captions import add_bar, add_caption, add_panel, draw_cells, new_figure, printable, room_of, title_of
+from .captions import (
+    add_bar,
+    add_caption,
+    add_panel,
+    add_title,
+    draw_cells,
+    new_figure,
+    printable,
+    room_of,
+    title_of,
+)
 from .curves import COLORS
 from .files import FORMATS, save_all
 from .heatmap import SEQUENTIAL
@@ -71,13 +81,14 @@ def draw_maps(result: Result, *, title: str | None = None) -> Figure:
         _number_layers(axes, layers, horizontal=True)
         outline_blocks(axes, _certain(details["blocks"][index]), _positions(layers))
         panels.append((axes, mesh))
+    measure = score_label(str(details["measure"]))
     last, mesh = panels[min(across, len(panels)) - 1]
-    _bar(last, mesh, _measure(details))
-    _name_figure(figure, result, title)
+    add_bar(last, mesh, measure, room_of(last)[0], small=True)
+    add_title(figure, title_of(result) if title is None else title)
     outline_note = (
         f"outlined: certain blocks of layers (at {sum(map(bool, details['certain']))} of {len(maps)} steps)"
     )
-    caption = f"layers by layers, {_measure(details)}; {outline_note}"
+    caption = f"layers by layers, {measure}; {outline_note}"
     add_caption(panels[(down - 1) * across][0], caption, 72 * (wide - LEFT))
     return figure
 
@@ -118,11 +129,10 @@ def draw_course(result: Result, *, title: str | None = None) -> Figure:
         _name_steps(axes, details["steps"], last=index == len(panels) - 1)
         axes.tick_params(labelsize=7, length=2.5, width=0.5)
         panel_axes.append(axes)
-    _name_figure(figure, result, title)
+    add_title(figure, title_of(result) if title is None else title)
     order = details.get("order")
-    caption_parts = [
-        f"bars and bands: {_level(result)} over documents, sentences or examples, of one training"
-    ]
+    level = f"{result.curves[0].level * 100:g}%" if result.curves else "intervals"
+    caption_parts = [f"bars and bands: {level} over documents, sentences or examples, of one training"]
     if any(details["certain"]):
         caption_parts.append("a-b: these layers form the block with the most evidence")
     if order:
@@ -167,56 +177,17 @@ def _mesh(axes: Axes, values: np.ndarray, low: float, high: float) -> Any:
     return draw_cells(axes, values, cmap=SEQUENTIAL, vmin=low, vmax=high)
 
 
-def _bar(axes: Axes, mesh: Any, label: str) -> None:
-    add_bar(axes, mesh, label, room_of(axes)[0], small=True)
+def _layers_by_steps(
+    axes: Axes, values: np.ndarray, layers: Sequence[int], label: str, low: float, high: float
+) -> None:
+    add_bar(axes, _mesh(axes, values, low, high), label, room_of(axes)[0], small=True)
+    _number_layers(axes, layers)
 
 
 def _draw_change(axes: Axes, details: Mapping[str, Any]) -> None:
     values = np.array(details["change"]["first"]["values"], dtype=float).T
-    finite = values[np.isfinite(values)]
-    mesh = _mesh(axes, values, min(0.0, float(finite.min(initial=0.0))), 1.0)
-    _number_layers(axes, details["layers"])
-    _bar(axes, mesh, "similarity\nto the first")
-
-
-def _draw_margin(axes: Axes, details: Mapping[str, Any]) -> None:
-    positions = np.arange(len(details["steps"]))
-    best = [read_blocks(entry).finding.best for entry in details["blocks"]]
-    ends = np.array(
-        [
-            [np.nan] * 2
-            if block is None or block.interval is None
-            else [block.interval.low, block.interval.high]
-            for block in best
-        ]
-    )
-    values = np.array(details["margins"], dtype=float)
-    axes.vlines(positions, ends[:, 0], ends[:, 1], color=COLORS[0], linewidth=1.8, alpha=0.75)
-    axes.plot(positions, values, color=COLORS[0], marker="o", markersize=3.5, linewidth=1.2)
-    axes.axhline(0.0, color="#555555", linewidth=0.8, linestyle=(0, (5, 3)))
-    for index, block in enumerate(best):
-        if block is not None and block.certain:
-            axes.annotate(
-                f"{block.first}-{block.last}",
-                (index, values[index]),
-                xytext=(-4, 3),
-                textcoords="offset points",
-                fontsize=6,
-                ha="right",
-            )
-    _plain(axes, "margin of the\nbest block")
-
-
-def _draw_score(axes: Axes, result: Result, details: Mapping[str, Any]) -> None:
-    score = details["score"]
-    positions = np.arange(len(score["x"]))
-    values, low, high, under, over = (
-        np.array(score[name], dtype=float) for name in ("values", "low", "high", "band_low", "band_high")
-    )
-    axes.fill_between(positions, under, over, color=COLORS[1], alpha=0.14, linewidth=0)
-    axes.vlines(positions, low, high, color=COLORS[1], linewidth=1.8, alpha=0.75)
-    axes.plot(positions, values, color=COLORS[1], marker="s", markersize=3.5, linewidth=1.2)
-    _plain(axes, f"{printable(score_label(result.score))}\n({printable(score['name'])})")
+    low = min(0.0, float(values[np.isfinite(values)].min(initial=0.0)))
+    _layers_by_steps(axes, values, details["layers"], "similarity\nto the first", low, 1.0)
 
 
 def _draw_layers(axes: Axes, result: Result, details: Mapping[str, Any], which: str) -> None:
@@ -229,12 +200,39 @@ def _draw_layers(axes: Axes, result: Result, details: Mapping[str, Any], which: 
     low, high = (float(finite.min()), float(finite.max())) if finite.size else (0.0, 1.0)
     # A constant score is drawn on a full color scale.
     low, high = (low, high) if high > low else (min(low, 0.0), max(high, 1.0))
-    mesh = _mesh(axes, values, low, high)
-    _number_layers(axes, curves[0]["x"])
-    _bar(axes, mesh, f"{printable(score_label(result.score))}\nof {which}")
+    label = f"{printable(score_label(result.score))}\nof {which}"
+    _layers_by_steps(axes, values, curves[0]["x"], label, low, high)
 
 
-def _plain(axes: Axes, label: str) -> None:
+def _draw_margin(axes: Axes, details: Mapping[str, Any]) -> None:
+    best = [read_blocks(entry).finding.best for entry in details["blocks"]]
+    intervals = [None if block is None else block.interval for block in best]
+    low, high = (
+        [np.nan if interval is None else getattr(interval, end) for interval in intervals]
+        for end in ("low", "high")
+    )
+    _draw_line(axes, details["margins"], low, high, "margin of the\nbest block", COLORS[0], "o")
+    axes.axhline(0.0, color="#555555", linewidth=0.8, linestyle=(0, (5, 3)))
+    look: dict[str, Any] = {"xytext": (-4, 3), "textcoords": "offset points", "fontsize": 6, "ha": "right"}
+    for index, block in enumerate(best):
+        if block is not None and block.certain:
+            axes.annotate(f"{block.first}-{block.last}", (index, details["margins"][index]), **look)
+
+
+def _draw_score(axes: Axes, result: Result, details: Mapping[str, Any]) -> None:
+    score = details["score"]
+    under, over = (np.array(score[name], dtype=float) for name in ("band_low", "band_high"))
+    axes.fill_between(np.arange(len(under)), under, over, color=COLORS[1], alpha=0.14, linewidth=0)
+    label = f"{printable(score_label(result.score))}\n({printable(score['name'])})"
+    _draw_line(axes, score["values"], score["low"], score["high"], label, COLORS[1], "s")
+
+
+def _draw_line(axes: Axes, values: Any, low: Any, high: Any, label: str, color: str, marker: Any) -> None:
+    """Draw values along the steps, with a bar for the interval of each."""
+    values, low, high = (np.array(array, dtype=float) for array in (values, low, high))
+    positions = np.arange(len(values))
+    axes.vlines(positions, low, high, color=color, linewidth=1.8, alpha=0.75)
+    axes.plot(positions, values, color=color, marker=marker, markersize=3.5, linewidth=1.2)
     axes.set_ylabel(label, fontsize=7, parse_math=False)
     axes.grid(axis="y", color="#e6e6e6", linewidth=0.5)
     axes.set_axisbelow(True)
@@ -243,8 +241,7 @@ def _plain(axes: Axes, label: str) -> None:
 
 
 def _number_layers(axes: Axes, layers: Sequence[int], *, horizontal: bool = False) -> None:
-    step = max(1, math.ceil(len(layers) / 7))
-    ticks = list(range(0, len(layers), step))
+    ticks = _ticks(len(layers), 7)
     names = [str(layers[tick]) for tick in ticks]
     axes.set_yticks(ticks, labels=names, fontsize=6)
     if horizontal:
@@ -255,11 +252,14 @@ def _number_layers(axes: Axes, layers: Sequence[int], *, horizontal: bool = Fals
 
 
 def _name_steps(axes: Axes, steps: Sequence[int], *, last: bool) -> None:
-    step = max(1, math.ceil(len(steps) / MOST_TICKS))
-    ticks = list(range(0, len(steps), step))
+    ticks = _ticks(len(steps), MOST_TICKS)
     axes.set_xticks(ticks, labels=[f"{steps[tick]:,}" if last else "" for tick in ticks])
     if last:
         axes.set_xlabel("step", fontsize=8)
+
+
+def _ticks(count: int, most: int) -> list[int]:
+    return list(range(0, count, max(1, math.ceil(count / most))))
 
 
 def _certain(block: Mapping[str, Any]) -> tuple[Block, ...]:
@@ -269,17 +269,3 @@ def _certain(block: Mapping[str, Any]) -> tuple[Block, ...]:
 def _positions(layers: Sequence[int]) -> list[int]:
     """Index of each layer of the model in a map, also where layer 0 is left out."""
     return [layers.index(layer) if layer in layers else -1 for layer in range(layers[-1] + 1)]
-
-
-def _measure(details: Mapping[str, Any]) -> str:
-    return str(details["measure"]).replace("_", " ").replace("cka", "CKA")
-
-
-def _level(result: Result) -> str:
-    return f"{result.curves[0].level * 100:g}%" if result.curves else "intervals"
-
-
-def _name_figure(figure: Figure, result: Result, title: str | None) -> None:
-    top = 1 - 0.06 / figure.get_size_inches()[1]
-    heading = title_of(result) if title is None else title
-    figure.suptitle(printable(heading), fontsize=10, y=top, parse_math=False)

@@ -34,8 +34,8 @@ DOCUMENTS: Mapping[str, Callable[[Mapping[str, Any], str, str], list[Section]]] 
     }
 )
 _UNREADABLE = (KeyError, TypeError, ValueError, AttributeError, IndexError, OSError, RecursionError)
-# A number such as 1e25 in the place of a count.
-_UNREADABLE += (ArithmeticError, MemoryError)
+# A number such as 1e25 in the place of a count, and a claim without its estimate.
+_UNREADABLE += (ArithmeticError, MemoryError, AssertionError)
 # How a finding is marked; of a sentence that is no claim it is not known whether it was shown.
 SURE: Mapping[bool | None, str] = MappingProxyType({True: "shown", None: "said", False: "open"})
 BEHIND = "It lies behind a link, and links are not followed."

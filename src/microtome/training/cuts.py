@@ -5,7 +5,9 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Callable, Sequence
 from operator import attrgetter
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+import numpy as np
 
 from ..context import SILENT, Context
 from ..encoders.partial_forward import Cut as Cut
@@ -16,12 +18,8 @@ from ..tasks.items import Split
 from ..tasks.task import Task
 from .heads.decoding import answers, decode
 from .inputs import Features, by_length, collate, encode
+from .models.taskmodel import TaskModel
 from .precision import Autocast
-
-if TYPE_CHECKING:
-    import numpy as np
-
-    from .models.taskmodel import TaskModel
 
 # Maximum number of tokens in a batch, padding included.
 TOKENS = {"cpu": 2_048, "cuda": 65_536}

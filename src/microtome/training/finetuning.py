@@ -5,11 +5,12 @@ from __future__ import annotations
 import contextlib
 import json
 import math
+import os
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ..arguments import checked, taking
 from ..context import Context
@@ -37,10 +38,6 @@ from .precision import make_accelerator, products_in
 from .recipe import Recipe
 from .request import TuningOptions, TuningRequest, ask, checkpoint_updates, split_context
 from .tuned import ANSWERS, RUN, Failure, Tuned
-
-if TYPE_CHECKING:
-    import os
-
 
 KIND = "finetune"
 

@@ -8,22 +8,19 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
 
 from ..encoders.versions import provenance
 from ..findings.claims.claim import Claim
 from ..findings.claims.render import render
 from ..findings.claims.scores import failure_claim, score_claim
 from ..findings.words import counted
+from ..inference.estimate import Estimate
 from ..lazy import torch
 from ..store.entry import read_entry
 from ..store.outfolder import RESULT, TABLE, check_earlier, check_foreign, deliver, listed, make_folder
 from .evaluation import plain, sentences_of, write_document
-from .tuned import RUN
-
-if TYPE_CHECKING:
-    from ..inference.estimate import Estimate
-    from .tuned import Tuned
+from .tuned import RUN, Tuned
 
 TUNING = "finetune"
 

@@ -132,14 +132,14 @@ def head_claims(
         if before is None or place is None:
             continue
         beside, facts = {before.name: at(name, place)}, {}
-        shown = above_lines(before, place, score, lines)
-        if shown and later is not None and np.isfinite(later.values[place]):
+        above = above_lines(before, place, score, lines)
+        if above and later is not None and np.isfinite(later.values[place]):
             beside[later.name] = at(after, place)
             facts["ahead"] = int(np.sum(_ahead(later, before, score)))
         claims.append(
             Claim(
                 kind="before tuning",
-                verdict="holds" if shown else "inconclusive",
+                verdict="holds" if above else "inconclusive",
                 score=score.name,
                 points=score.points,
                 subject=before.name,

@@ -97,18 +97,18 @@ class FineTunedExperiment(TrainingOptions, TaskOptions, LoadingOptions, Experime
         task, updates = inputs.task, 0
         name = inputs.models[0].name if inputs.models else inputs.encoder.name
         models = len(self.seeds or inputs.models)
-        made = counted(models, "fine-tuned model")
+        tuning = counted(models, "fine-tuned model")
         if self.seeds:
             recipe, request = self._recipe(), inputs.request
             updates = recipe.updates(len(request.data)) * models
             summary = {"recipe": recipe.name, **summary}
-            made = (
+            tuning = (
                 f"first fine-tuned with {counted(models, 'seed')}, {counted(updates, 'update')} in all, by "
                 f"the recipe {recipe.name} with {_head_name(request.head)}"
             )
         sentence = (
             f"{name}, {inputs.depth} blocks; {task.title}, {inputs.scored.name} "
-            f"({len(inputs.scored):,} examples); {made}; {work}"
+            f"({len(inputs.scored):,} examples); {tuning}; {work}"
         )
         counts = {
             "models": models,

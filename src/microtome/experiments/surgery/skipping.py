@@ -4,15 +4,13 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any
 
-import numpy as np
-
 from ...context import Context
-from ...findings.results import Result, SpanMap
+from ...findings.results import Result, SpanMap, plain
 from ...findings.scorecurves import span_map
 from ...findings.words import counted
 from ...scores.declare import Score
@@ -116,44 +114,34 @@ skip = as_function(Skipping, "skip")
 
 def _rows(
     task: Task,
-    judged: Split,
+    split: Split,
     seeds: Sequence[int],
-    spans: Mapping[tuple[int, int], Any],
-    answers: Sequence[Sequence[Sequence[Any]]],
+    spans: Iterable[tuple[int, int]],
+    predictions: Sequence[Sequence[Sequence[Any]]],
     score: Score,
 ) -> tuple[dict[str, Any], ...]:
-    """Make the long table: one record a seed and span."""
-    targets = [item.target for item in judged]
+    """Make the long table: one record per seed and span."""
+    targets = [item.target for item in split]
     sign = 1.0 if score.higher_is_better else -1.0
-    out = []
-    for seed, found in zip(seeds, answers, strict=True):
-        values = [float(score.compute(each, targets, task.labels)) for each in found]
-        for (first, last), value in zip(spans, values[1:], strict=True):
-            cost = sign * (values[0] - value)
-            out.append(
-                {
-                    "seed": seed,
-                    "first": first,
-                    "last": last,
-                    "blocks": last - first + 1,
-                    "score": value if np.isfinite(value) else None,
-                    "whole": values[0] if np.isfinite(values[0]) else None,
-                    "cost": cost + 0.0 if np.isfinite(cost) else None,
-                }
-            )
-    return tuple(out)
+    rows = []
+    for seed, of_seed in zip(seeds, predictions, strict=True):
+        full, *values = (float(score.compute(answers, targets, task.labels)) for answers in of_seed)
+        for (first, last), value in zip(spans, values, strict=True):
+            row = {"seed": seed, "first": first, "last": last, "blocks": last - first + 1}
+            rows.append({**row, "score": value, "whole": full, "cost": sign * (full - value) + 0.0})
+    return tuple(plain(rows))
 
 
 def _methods(
-    models: Sequence[Model], task: Task, judged: Split, score: Score, depth: int, context: Context
+    models: Sequence[Model], task: Task, split: Split, score: Score, depth: int, context: Context
 ) -> str:
     first = models[0].task_model
     several = "" if len(models) == 1 else f", trained with {len(models)} seeds,"
     spans = depth * (depth + 1) // 2
     parts = [
         f"Of the {depth} blocks of {models[0].name}{several} every span was left out, {spans} in all, and "
-        f"what was left scored without training on the {len(judged):,} examples of {task.title}, split "
-        f"{judged.name} (Phang et al. 2021).",
+        f"what was left scored without training on the {len(split):,} examples of {task.title}, split "
+        f"{split.name} (Phang et al. 2021).",
         "The remaining blocks ran as they are and the head read the last state"
         + (", behind the model's final norm" if first.family.final_norm is not None else "")
         + "; without any block it read the embedding output.",

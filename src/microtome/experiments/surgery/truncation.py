@@ -110,10 +110,10 @@ def _score_arms(prepared: PreparedTruncation, task: Task, context: Context) -> d
     cuts = list(every_truncation(depth).values())
     arms: dict[str, list[Arm]] = {"untuned": []}
     for model in models:
-        predictions = cut_answers(model, task, prepared.judged, cuts, context=context)
+        predictions = cut_answers(model, task, prepared.scored, cuts, context=context)
         arms["untuned"].append(Arm(runs=("tuned",), answers=[predictions], failed=(), details={}))
     for model, train in zip(models, prepared.trains, strict=False):
-        vectors = Vectors(source=model, task=task, train=train, split=prepared.judged, context=context)
+        vectors = Vectors(source=model, task=task, train=train, split=prepared.scored, context=context)
         if "tuned" in prepared.arms:
             arms.setdefault("tuned", []).append(trained_arm(vectors, recipe, **heads))
         if "converged" in prepared.arms:
@@ -135,7 +135,7 @@ def _score_arms(prepared: PreparedTruncation, task: Task, context: Context) -> d
 def _result(
     prepared: PreparedTruncation, task: Task, arms: Mapping[str, list[Arm]], context: Context, started: float
 ) -> Result:
-    models, scored = prepared.models, prepared.judged
+    models, scored = prepared.models, prepared.scored
     first, depth, seeds = models[0], models[0].depth, named_seeds(models)
     gathered = {
         name: HeadAnswers(
@@ -201,7 +201,7 @@ def _base_vectors(prepared: PreparedTruncation, task: Task, context: Context) ->
     def make() -> Any:
         return fresh_model(encoder, task, model.task_model, prepared.head_seeds[0])
 
-    splits: dict[str, Any] = {"train": prepared.trains[0], "split": prepared.judged}
+    splits: dict[str, Any] = {"train": prepared.trains[0], "split": prepared.scored}
     return Vectors(source=before, task=task, **splits, make=make, context=context)
 
 

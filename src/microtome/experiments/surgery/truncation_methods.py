@@ -34,7 +34,7 @@ def methods(prepared: PreparedTruncation, task: Task, curves: Mapping[str, Curve
     -------
     str
     """
-    models, judged, recipe = prepared.models, prepared.judged, prepared.recipe
+    models, scored, recipe = prepared.models, prepared.scored, prepared.recipe
     head_seeds, trains = prepared.head_seeds, prepared.trains
     score, first = find_score(task.main), models[0]
     norm = " behind its final norm" if first.task_model.family.final_norm is not None else ""
@@ -47,9 +47,11 @@ def methods(prepared: PreparedTruncation, task: Task, curves: Mapping[str, Curve
     ]
     if trains:
         length = f"{recipe.updates(len(trains[0])):,} updates"
-        own = f" that {'each' if len(models) > 1 else 'the'} model was trained on," if prepared.known else ""
+        whose = (
+            f" that {'each' if len(models) > 1 else 'the'} model was trained on," if prepared.recorded else ""
+        )
         parts.append(
-            f"Heads were trained on {len(trains[0]):,} examples of {task.name}/{task.train},{own} with the "
+            f"Heads were trained on {len(trains[0]):,} examples of {task.name}/{task.train},{whose} with the "
             f"encoder left as it was, in evaluation mode, by the recipe {recipe.name}: batches of "
             f"{recipe.batch}, learning rate {recipe.rate:g}, {length}, head seeds "
             f"{', '.join(map(str, head_seeds))}."
@@ -69,7 +71,7 @@ def methods(prepared: PreparedTruncation, task: Task, curves: Mapping[str, Curve
             "classes with more than 12,500 rows, by fitting 10,000 and predicting others."
         )
     parts.append(
-        f"Scored was {score.name} on {len(judged):,} examples of {judged.name}. Intervals of "
+        f"Scored was {score.name} on {len(scored):,} examples of {scored.name}. Intervals of "
         f"{context.level * 100:g}% are over examples and, with several seeds, over seeds; bands hold for all "
         f"layers at once. Computed with microtome {VERSION}."
     )
@@ -97,10 +99,10 @@ def _initialized(prepared: PreparedTruncation) -> str:
     like = prepared.models[0].task_model
     if not pooler_names(like):
         return "were newly initialized"
-    drawn = isinstance(like.head, Head) and like.reader is not None and like.head.pooler == "fresh"
+    fresh = isinstance(like.head, Head) and like.reader is not None and like.head.pooler == "fresh"
     trained = "kept as it was" if prepared.still else "trained with it"
     absent = trained_pooler(prepared.base) is None
-    if drawn or absent:
+    if fresh or absent:
         why = ", since the checkpoint has none" if absent else ""
         return f"were newly initialized; the pooler was initialized too{why}, and was {trained}"
     return (

@@ -63,7 +63,7 @@ class PreparedTruncation:
     ----------
     models : list of Model
         The tuned models that are sound.
-    judged : Split
+    scored : Split
         What is scored on.
     recipe : Recipe
         Of the heads.
@@ -73,7 +73,7 @@ class PreparedTruncation:
         The encoder before fine-tuning, where an arm reads it.
     trains : list of Split
         What the heads of each model learn from; empty where none does.
-    known : bool
+    recorded : bool
         Whether these are the examples that the models were trained on.
     still : frozenset of str
         Names of the weights of heads that are not trained.
@@ -82,13 +82,13 @@ class PreparedTruncation:
     """
 
     models: list[Model]
-    judged: Split
+    scored: Split
     recipe: Recipe
     head_seeds: tuple[int, ...]
     arms: list[str]
     base: Any
     trains: list[Split]
-    known: bool
+    recorded: bool
     still: frozenset[str]
     notes: tuple[str, ...]
 
@@ -119,25 +119,25 @@ def prepare(
     arms, notes = _possible(arms, task.kind, base)
     notes = [*failures, *notes]
     recipe = find_recipe(truncation.recipe or _recipe_of(truncation), **truncation.changes)
-    encoder, train_splits, known = None, [], True
+    encoder, train_splits, recorded = None, [], True
     if arms != ["untuned"]:
         if base is not None:
             check_base(base, sound_models[0].depth, sound_models[0].name)
             encoder = base
         # Models that are fine-tuned here know their examples, which groups may make fewer than the size.
         size = None if truncation.seeds else truncation.train_size
-        train_splits, known, sizes = _train_splits(task, sound_models, size, truncation.train_seed)
+        train_splits, recorded, sizes = _train_splits(task, sound_models, size, truncation.train_seed)
         notes += sizes
         recipe.rising(recipe.updates(len(train_splits[0])))
     return PreparedTruncation(
         models=sound_models,
-        judged=inputs.scored,
+        scored=inputs.scored,
         recipe=recipe,
         head_seeds=tuple(truncation.head_seeds),
         arms=arms,
         base=encoder,
         trains=train_splits,
-        known=known,
+        recorded=recorded,
         still=pooler_names(sound_models[0].task_model) if truncation.pooler == "kept" else frozenset(),
         notes=tuple(notes),
     )
@@ -174,11 +174,11 @@ def _train_splits(
     task: Task, models: Sequence[Model], size: int | None, seed: int | None
 ) -> tuple[list[Split], bool, list[str]]:
     """What heads of each model learn from: what the model itself did, where that is known."""
-    splits, known, notes = [], True, []
+    splits, recorded, notes = [], True, []
     for model in models:
         train = trained_on(model, task)
         if train is None:
-            known = False
+            recorded = False
             train = task.split(task.train, labeled=True)
             notes.append(
                 f"Which examples {model.name} was trained on is not known: its heads learned from "
@@ -199,4 +199,4 @@ def _train_splits(
             )
             train = part
         splits.append(train)
-    return splits, known, list(dict.fromkeys(notes))
+    return splits, recorded, list(dict.fromkeys(notes))

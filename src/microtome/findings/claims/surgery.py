@@ -111,9 +111,9 @@ def _no_side(claim: Claim) -> str:
 
 
 def _replaced(claim: Claim, better: bool) -> str:
-    kept = counted(claim.facts["x"], "block")
+    blocks = counted(claim.facts["x"], "block")
     sign = "better" if better else "worse"
-    return f"With {kept} kept, re-initializing the others is {sign} than removing them by {_gap(claim)}"
+    return f"With {blocks} kept, re-initializing the others is {sign} than removing them by {_gap(claim)}"
 
 
 def _no_replacement(claim: Claim) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -13,12 +13,10 @@ from ...lazy import torch
 from ...tasks.items import Item
 from ...tasks.task import Task
 from ..inputs import Features
+from ..models.taskmodel import TaskModel
 from .losses import HIDDEN
 from .spans import LONGEST_ANSWER, best_span, cut
 from .trees import best_tree
-
-if TYPE_CHECKING:
-    from ..models.taskmodel import TaskModel
 
 
 def answers(

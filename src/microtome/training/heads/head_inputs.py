@@ -5,21 +5,19 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from ...context import SILENT, Context
 from ...lazy import torch
 from ..cuts import Cut, depth_of, every_truncation, outputs_of_cuts
+from ..inputs import Features
 from ..models.stock import SEQUENCE, has_pooler
+from ..models.taskmodel import TaskModel
 from ..precision import Autocast
 from .head import Head
 from .reading import at_words, vector
-
-if TYPE_CHECKING:
-    from ..inputs import Features
-    from ..models.taskmodel import TaskModel
 
 # Maximum number of rows to which heads are applied at once.
 TOGETHER = 4_096

@@ -7,7 +7,7 @@ from collections import deque
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -15,15 +15,13 @@ from ...context import SILENT, Context
 from ...errors import InputError, must
 from ...lazy import LateModule, torch
 from ..models.methods import head_names, idle_names, set_head_dropout
+from ..models.taskmodel import TaskModel
 from ..optimization.cuda_graphs import TrainingStep
 from ..optimization.loop import TrainingRecords, run_updates, seed_dropout
 from ..optimization.optimizer import make_optimizer, set_rate
 from ..optimization.sampler import updates as in_updates
 from ..recipe import Recipe
 from .head_inputs import HeadRows, heads_refusal
-
-if TYPE_CHECKING:
-    from ..models.taskmodel import TaskModel
 
 Weights = Mapping[str, "torch.Tensor"]
 # Key in a batch of the inputs of the heads, beside their targets.

@@ -5,15 +5,13 @@ from __future__ import annotations
 import copy
 from collections.abc import Collection
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 from ...errors import InputError, MissingExtraError, unknown
 from ...lazy import torch
 from ..heads.head import Head
 from .stock import SEQUENCE, drawing
-
-if TYPE_CHECKING:
-    from .taskmodel import TaskModel
+from .taskmodel import TaskModel
 
 METHODS = ("full", "head", "bitfit", "lora")
 Method = Literal["full", "head", "bitfit", "lora"]

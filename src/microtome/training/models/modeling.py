@@ -5,8 +5,9 @@ from __future__ import annotations
 import copy
 import re
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from ...encoders.encoder import TransformerEncoder
 from ...errors import InputError, must
 from ...tasks.task import Task
 from ..heads.head import Head, describe, equals_stock, resolve
@@ -26,9 +27,6 @@ from .stock import (
 )
 from .taskmodel import TaskForm
 from .taskmodel import TaskModel as TaskModel
-
-if TYPE_CHECKING:
-    from ...encoders.encoder import TransformerEncoder
 
 
 def build(encoder: TransformerEncoder, task: Task, head: Head | str = "stock", *, seed: int = 0) -> TaskModel:

@@ -6,9 +6,10 @@ import json
 import os
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ...encoders.load_errors import quiet
+from ...encoders.tokens import Tokenizer
 from ...errors import InputError
 from ...store.files import writing_weights
 from ...store.reading import as_written, read_record
@@ -17,9 +18,6 @@ from ..heads.head import Head
 from .converting import as_stock
 from .methods import merged
 from .modeling import TaskModel, build, with_reader
-
-if TYPE_CHECKING:
-    from ...encoders.tokens import Tokenizer
 
 HEAD_JSON, HEAD_WEIGHTS, CARD = "head.json", "head.safetensors", "README.md"
 

@@ -6,8 +6,9 @@ import copy
 import json
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from ...encoders.encoder import TransformerEncoder
 from ...encoders.load_errors import one_sentence
 from ...encoders.sentence import unpack
 from ...errors import InputError, WorkError, must
@@ -15,9 +16,6 @@ from ...lazy import torch
 from ...randomness import generator
 from ...tasks.items import Kind
 from ...tasks.task import Task
-
-if TYPE_CHECKING:
-    from ...encoders.encoder import TransformerEncoder
 
 _MASKS = ("[MASK]", "<mask>")
 SEQUENCE = ("classification", "regression", "multiple_choice")
