@@ -157,33 +157,31 @@ def as_function(kind: type[Experiment], name: str) -> Callable[..., Any]:
     -------
     callable
     """
-    known = dict(options_of(kind))
-    own = {f.name: f for f in known}
+    options = dict(options_of(kind))
     shared = {f.name: f for f in fields(Context) if f.name not in kind.unused}
-    signature = _signature(known, shared)
+    signature = _signature(options, shared)
 
-    def call(*arguments: Any, **named: Any) -> Any:
-        loose = {key: named.pop(key) for key in list(named) if key not in signature.parameters}
-        if loose and CHANGES not in own:
-            first = next(iter(loose))
-            raise TypeError(f"{name}: got an unexpected keyword argument {first!r}.")
+    def call(*arguments: Any, **keywords: Any) -> Any:
+        changes = {key: keywords.pop(key) for key in list(keywords) if key not in signature.parameters}
+        if changes and CHANGES not in signature.parameters:
+            raise TypeError(f"{name}: got an unexpected keyword argument {next(iter(changes))!r}.")
         try:
-            given = signature.bind(*arguments, **named).arguments
+            values = signature.bind(*arguments, **keywords).arguments
         except TypeError as problem:
             raise TypeError(f"{name}: {problem}.") from None
-        if loose:
-            given[CHANGES] = {**given.get(CHANGES, {}), **loose}
-        context = given.pop("context", None)
-        settings = {key: given.pop(key) for key in list(given) if key in shared}
+        if changes:
+            values[CHANGES] = {**values.get(CHANGES, {}), **changes}
+        context = values.pop("context", None)
+        settings = {key: values.pop(key) for key in list(values) if key in shared}
         if context is None:
             context = Context(**settings)
         elif settings:
             raise must(name, "given a context or single settings of it, not both", sorted(settings))
-        return kind(**given).execute(context)
+        return kind(**values).execute(context)
 
     call.__name__ = call.__qualname__ = name
     call.__module__ = kind.__module__
-    call.__doc__ = _docstring(kind, known, shared)
+    call.__doc__ = _docstring(kind, options, shared)
     call.__signature__ = signature  # pyright: ignore[reportFunctionMemberAccess]
     call.experiment = kind  # pyright: ignore[reportFunctionMemberAccess]
     return call

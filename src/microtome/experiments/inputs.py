@@ -91,24 +91,24 @@ class TaskOptions:
                 if getattr(self, name):
                     raise must(name, "left out for a task that is open already", getattr(self, name))
             return task
-        given: dict[str, Any] = {"name": str(task)}
+        reference: dict[str, Any] = {"name": str(task)}
         if self.data is not None:
-            given["data"] = self.data
+            reference["data"] = self.data
         if self.held_out is not None:
-            given["held_out"] = self.held_out
+            reference["held_out"] = self.held_out
         for role, name in self.column.items():
             if role not in ROLES:
                 raise unknown("role of a column", role, ROLES)
-            given[role] = name.split(",") if role == "labels" and isinstance(name, str) else name
+            reference[role] = name.split(",") if role == "labels" and isinstance(name, str) else name
         if self.pairs is not None:
             names = self.pairs.split(",")
             if len(names) != len(PAIRS) or not all(names):
                 raise must("pairs", "three columns, as TEXT,OTHER,SCORE", self.pairs)
             for role, name in zip(PAIRS, names, strict=True):
-                if role in given:
-                    raise must(f"column {role}", "left out where pairs names the columns", given[role])
-                given[role] = name
-        return given
+                if role in reference:
+                    raise must(f"column {role}", "left out where pairs names the columns", reference[role])
+                reference[role] = name
+        return reference
 
 
 @dataclass(frozen=True, kw_only=True)

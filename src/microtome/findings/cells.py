@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -103,42 +104,26 @@ def cell_records(similarity_map: Map) -> list[dict[str, Any]]:
     list of dict
         With the keys of `COLUMNS`.
     """
-    records = []
-    left_numbers, right_numbers = layer_numbers(similarity_map.left), layer_numbers(similarity_map.right)
-    for i, left_name in enumerate(similarity_map.left):
-        for j, right_name in enumerate(similarity_map.right):
-            cell = similarity_map.cell(i, j)
-            records.append(
-                {
-                    "measure": similarity_map.measure,
-                    "left": left_name,
-                    "right": right_name,
-                    "left_model": layer_of(left_name)[0] or None,
-                    "left_layer": left_numbers[i],
-                    "right_model": layer_of(right_name)[0] or None,
-                    "right_layer": right_numbers[j],
-                    "value": None if cell.reason else cell.value,
-                    "low": _or_none(cell.low),
-                    "high": _or_none(cell.high),
-                    "null_mean": _or_none(cell.null_mean),
-                    "z": _or_none(cell.z),
-                    "p": _or_none(cell.p),
-                    "p_map": None
-                    if similarity_map.p_map is None
-                    else _or_none(float(similarity_map.p_map[i, j])),
-                    "n": similarity_map.n,
-                    "rank_left": cell.rank.left,
-                    "rank_right": cell.rank.right,
-                    "kept_left": cell.kept.left,
-                    "kept_right": cell.kept.right,
-                    "reason": cell.reason,
-                }
-            )
-    return records
-
-
-def _or_none(value: float | None) -> float | None:
-    return value if value is not None and np.isfinite(value) else None
+    i, j = (places.ravel() for places in np.indices(similarity_map.shape))
+    columns: dict[str, list[Any]] = {
+        "measure": [similarity_map.measure] * len(i),
+        "n": [similarity_map.n] * len(i),
+        "reason": [reason for row in similarity_map.reasons for reason in row],
+    }
+    for side, names, places in (("left", similarity_map.left, i), ("right", similarity_map.right, j)):
+        numbers = layer_numbers(names)
+        columns[side] = [names[k] for k in places]
+        columns[f"{side}_model"] = [layer_of(names[k])[0] or None for k in places]
+        columns[f"{side}_layer"] = [numbers[k] for k in places]
+        for what in ("rank", "kept"):
+            dimensions = getattr(getattr(similarity_map, what), side)
+            columns[f"{what}_{side}"] = [None if dimensions is None else int(dimensions[k]) for k in places]
+    for column in ("value", "low", "high", "null_mean", "z", "p", "p_map"):
+        table = getattr(similarity_map, "values" if column == "value" else column)
+        table = np.full(similarity_map.shape, np.nan) if table is None else table
+        columns[column] = [value if math.isfinite(value) else None for value in table.ravel().tolist()]
+    cells = zip(*(columns[column] for column in COLUMNS), strict=True)
+    return [dict(zip(COLUMNS, cell, strict=True)) for cell in cells]
 
 
 def arrow_schema() -> Any:

@@ -11,6 +11,7 @@ import pytest
 from scipy import stats
 
 import cats
+from microtome.context import Context
 from microtome.encoders.encoder import digest_weights
 from microtome.errors import InputError, UnknownNameError
 from microtome.experiments.runs import Run
@@ -90,7 +91,7 @@ def test_correlations_are_those_of_scipy() -> None:
         name: {("random", place): float(value) for place, value in enumerate(values)}
         for name, values in (("one", x), ("two", y))
     }
-    found = correlate(means, 0.9)[0]
+    found = correlate(means, Context(level=0.9))[0]
     known: Any = stats.pearsonr(x, y)
     ranked: Any = stats.spearmanr(x, y)
     bounds = known.confidence_interval(0.9)
@@ -99,10 +100,10 @@ def test_correlations_are_those_of_scipy() -> None:
     assert (found["pearson"]["low"], found["pearson"]["high"]) == pytest.approx(tuple(bounds))
     assert found["spearman"]["value"] == pytest.approx(ranked.statistic)
     assert found["spearman"]["low"] < found["spearman"]["value"] < found["spearman"]["high"]
-    flat = correlate({"one": dict.fromkeys(means["one"], 0.5), "two": means["two"]}, 0.95)[0]
+    flat = correlate({"one": dict.fromkeys(means["one"], 0.5), "two": means["two"]}, Context())[0]
     assert flat["pearson"]["reason"] == "all scores of a task are the same"
     few = {name: dict(list(values.items())[:3]) for name, values in means.items()}
-    assert correlate(few, 0.95)[0]["spearman"]["reason"] == "fewer than 4 orders"
+    assert correlate(few, Context())[0]["spearman"]["reason"] == "fewer than 4 orders"
 
 
 def test_what_orders_change_is_said_with_its_unit(encoder_of: Encoders, tmp_path: Path) -> None:

@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from ...context import Context
 from ...encoders.cutting import refusal
 from ...errors import InputError, must
 from ...findings.claims.claim import Claim, Quantity
@@ -148,7 +149,7 @@ class Permutation(Grid):
         if len(results) == 1:
             return results[0]
         means = {task_runs.task.name: _means(task_runs.done) for task_runs in runs}
-        return _join(results, correlate(means, runs[0].context.level))
+        return _join(results, correlate(means, runs[0].context))
 
 
 permute = as_function(Permutation, "permute")
@@ -224,7 +225,7 @@ def _means(outcomes: Sequence[Done]) -> dict[tuple[str, Any], float]:
     return {order: float(np.mean(values)) for order, values in scores.items()}
 
 
-def correlate(means: Mapping[str, Mapping[tuple[str, Any], float]], level: float) -> list[dict[str, Any]]:
+def correlate(means: Mapping[str, Mapping[tuple[str, Any], float]], context: Context) -> list[dict[str, Any]]:
     """
     Correlate the scores of the same orders between tasks.
 
@@ -232,7 +233,7 @@ def correlate(means: Mapping[str, Mapping[tuple[str, Any], float]], level: float
     ----------
     means : mapping of str to mapping
         For each task, the score of each order, by kind and number.
-    level : float
+    context : Context
 
     Returns
     -------
@@ -248,14 +249,19 @@ def correlate(means: Mapping[str, Mapping[tuple[str, Any], float]], level: float
         random = [key for key in common if key[0] == "random"]
         keys, over = (random, "random orders") if len(random) >= FEWEST else (common, "all orders")
         x, y = (np.array([means[name][key] for key in keys]) for name in (first, second))
-        record: dict[str, Any] = {"tasks": [first, second], "n": len(keys), "over": over, "level": level}
+        record: dict[str, Any] = {
+            "tasks": [first, second],
+            "n": len(keys),
+            "over": over,
+            "level": context.level,
+        }
         for name, spread in (("pearson", lambda r: 1.0), ("spearman", lambda r: 1 + r * r / 2)):
-            record[name] = _correlation(x, y, name, spread, level)
+            record[name] = _correlation(x, y, name, spread, quantile(context.level))
         records.append(record)
     return records
 
 
-def _correlation(x: np.ndarray, y: np.ndarray, name: str, spread: Any, level: float) -> dict[str, Any]:
+def _correlation(x: np.ndarray, y: np.ndarray, name: str, spread: Any, critical: float) -> dict[str, Any]:
     from scipy.stats import rankdata
 
     if len(x) < FEWEST or np.ptp(x) == 0 or np.ptp(y) == 0:
@@ -266,7 +272,7 @@ def _correlation(x: np.ndarray, y: np.ndarray, name: str, spread: Any, level: fl
     value = float(np.clip(np.corrcoef(x, y)[0, 1], -1, 1))
     if abs(value) == 1:
         return {"value": value, "low": None, "high": None, "reason": "the orders lie on a line"}
-    reach = quantile(level) * math.sqrt(spread(value) / (len(x) - 3))
+    reach = critical * math.sqrt(spread(value) / (len(x) - 3))
     low, high = (math.tanh(math.atanh(value) + sign * reach) for sign in (-1, 1))
     return {"value": value, "low": low, "high": high, "reason": None}
 
