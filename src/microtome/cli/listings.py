@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from .show import Columns, Table, table
 
-Listing = tuple[list[dict[str, Any]], list[Table]]
+Listing = tuple[Sequence[Mapping[str, Any]], list[Table]]
 STSB = "stsb"
 
 

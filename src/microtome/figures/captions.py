@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import textwrap
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -91,7 +91,7 @@ def draw_cells(axes: Axes, values: np.ndarray, *, first: int = 0, **scale: Any) 
     return mesh
 
 
-def hatch_cells(axes: Axes, cells: Iterable[tuple[int, int]], first: int = 0) -> None:
+def hatch_cells(axes: Axes, cells: Iterable[Sequence[int]], first: int = 0) -> None:
     """Hatch the cells of some rows and columns."""
     from matplotlib.patches import Rectangle
 

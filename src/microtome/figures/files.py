@@ -71,7 +71,7 @@ def save_figure(axes: Axes, path: Path) -> None:
     dates: dict[str, dict[str, Any]] = {"svg": {"Date": None}, "pdf": {"CreationDate": None}}
     kind, content = path.suffix[1:], io.BytesIO()
     metadata = {"Creator": CREATOR, **dates.get(kind, {})}
-    settings = {"svg.hashsalt": "microtome", "pdf.fonttype": 42}
+    settings: Any = {"svg.hashsalt": "microtome", "pdf.fonttype": 42}
     with mpl.rc_context(settings), warnings.catch_warnings():
         # Names in a script that the font lacks are drawn as boxes; a warning would not help the user.
         warnings.filterwarnings("ignore", message="Glyph .* missing")
