@@ -131,7 +131,7 @@ def run(
     )
 
     def fit(only: slice, most: int) -> Structural:
-        given = X[only], trees, held_X[only], held_trees
+        given = X[only], trees, (held_X[only], held_trees)
         return fit_structural(*given, seeds=[seed], epochs=most, enough=0, device=device)
 
     middle = slice(layers // 2, layers // 2 + 1)

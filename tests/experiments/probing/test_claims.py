@@ -143,9 +143,8 @@ def test_the_best_layer_is_claimed_beside_layer_0_and_the_control_task() -> None
     gain = curve("difference, bert from its layer 0", [0.0, 0.2, 0.1])
     others: dict[str, Any] = {"model": "bert", "role": "control"}
     control = curve("control, bert", [0.5, 0.3, 0.3], **others)
-    apart = curve(
-        "selectivity", [0, 0.4, 0.3], **others | {"role": "difference", "against": "the control task"}
-    )
+    others |= {"role": "difference", "against": "the control task"}
+    apart = curve("selectivity", [0, 0.4, 0.3], **others)
     curves = [curve("bert", [0.5, 0.7, 0.6]), gain, control, apart]
     (claim,) = reading_claims(curves, ["bert"], ACCURACY, "upos", {"majority baseline": 0.5})
     assert headline(claim) == (

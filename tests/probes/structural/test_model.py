@@ -80,7 +80,7 @@ def train_slowly(
 def test_training_is_that_of_a_plain_loop(target: Target, enough: int, passes: int) -> None:
     X, trees = sample(50, 1, layers=2)
     held_X, held = sample(20, 2, layers=2)
-    found = fit_structural(X, trees, held_X, held, target, rank=7, seeds=[3], enough=enough)
+    found = fit_structural(X, trees, (held_X, held), target, rank=7, seeds=[3], enough=enough)
     assert found.weights.shape == (1, 2, 7, 24)
     for layer in range(2):
         weights, losses, best = train_slowly(X[layer], trees, held_X[layer], held, target, 7, 3, passes)
@@ -94,12 +94,12 @@ def test_training_is_that_of_a_plain_loop(target: Target, enough: int, passes: i
 def test_layers_learn_together_what_each_learns_alone(target: Target) -> None:
     X, trees = sample(120, 1, layers=4)
     held_X, held = sample(40, 2, layers=4)
-    found = fit_structural(X, trees, held_X, held, target, seeds=[0, 1], enough=0)
+    found = fit_structural(X, trees, (held_X, held), target, seeds=[0, 1], enough=0)
     ends = (~np.isnan(found.losses)).sum(-1)
     assert len(set(ends[0].tolist())) > 1, "layers must end at different times for this to say much"
     for layer in range(4):
         only = slice(layer, layer + 1)
-        alone = fit_structural(X[only], trees, held_X[only], held, target, seeds=[0, 1], enough=0)
+        alone = fit_structural(X[only], trees, (held_X[only], held), target, seeds=[0, 1], enough=0)
         assert np.array_equal(np.isnan(alone.losses[:, 0]), np.isnan(found.losses[:, layer]))
         assert np.nan_to_num(alone.losses[:, 0]) == pytest.approx(
             np.nan_to_num(found.losses[:, layer]), rel=1e-9
@@ -111,8 +111,8 @@ def test_layers_learn_together_what_each_learns_alone(target: Target) -> None:
 def test_half_as_many_digits_lead_to_the_same_end() -> None:
     X, trees = sample(80, 1)
     held_X, held = sample(40, 2)
-    exact = fit_structural(X, trees, held_X, held)
-    fast = fit_structural(X.astype(np.float32), trees, held_X.astype(np.float32), held)
+    exact = fit_structural(X, trees, (held_X, held))
+    fast = fit_structural(X.astype(np.float32), trees, (held_X.astype(np.float32), held))
     assert fast.weights.dtype == np.float32
     assert np.nanmin(fast.losses, -1) == pytest.approx(np.nanmin(exact.losses, -1), rel=5e-3)
 
@@ -121,8 +121,8 @@ def test_few_sentences_are_learned_from_to_the_end() -> None:
     """In passes of two batches chance would lower the rate, and layers end before they have learned."""
     X, trees = sample(40, 1, layers=4)
     held_X, held = sample(40, 2, layers=4)
-    published = fit_structural(X, trees, held_X, held, enough=0)
-    found = fit_structural(X, trees, held_X, held)
+    published = fit_structural(X, trees, (held_X, held), enough=0)
+    found = fit_structural(X, trees, (held_X, held))
     least, short = (np.nanmin(one.losses[0], -1) for one in (found, published))
     assert (least < 0.8 * short).any()
     assert (least < 1.01 * short).all()
@@ -130,21 +130,21 @@ def test_few_sentences_are_learned_from_to_the_end() -> None:
 
 def test_seeds_differ_and_do_not_disturb_each_other() -> None:
     X, trees = sample(40, 1, layers=1)
-    both = fit_structural(X, trees, X, trees, rank=5, seeds=[0, 1], epochs=2)
+    both = fit_structural(X, trees, (X, trees), rank=5, seeds=[0, 1], epochs=2)
     assert both.weights.shape == (2, 1, 5, 24)
     assert both.seeds == (0, 1)
     assert np.abs(both.weights[0] - both.weights[1]).max() > 0.01
-    alone = fit_structural(X, trees, X, trees, rank=5, seeds=[1], epochs=2)
+    alone = fit_structural(X, trees, (X, trees), rank=5, seeds=[1], epochs=2)
     assert np.array_equal(alone.weights[0], both.weights[1])
 
 
 def test_tensors_and_read_only_arrays_are_taken() -> None:
     X, trees = sample(30, 1)
-    one = fit_structural(X, trees, X, trees, epochs=2)
-    two = fit_structural(torch.from_numpy(X), trees, torch.from_numpy(X), trees, epochs=2)
+    one = fit_structural(X, trees, (X, trees), epochs=2)
+    two = fit_structural(torch.from_numpy(X), trees, (torch.from_numpy(X), trees), epochs=2)
     assert np.array_equal(one.weights, two.weights)
     X.setflags(write=False)
-    backward = fit_structural(X[::-1], trees, X[::-1], trees, epochs=2)
+    backward = fit_structural(X[::-1], trees, (X[::-1], trees), epochs=2)
     assert np.array_equal(one.weights, backward.weights[:, ::-1])
 
 
@@ -153,8 +153,8 @@ def test_tensors_and_read_only_arrays_are_taken() -> None:
 def test_another_device_leads_to_the_same_end(target: Target) -> None:
     X, trees = sample(60, 1)
     held_X, held = sample(20, 2)
-    here = fit_structural(X, trees, held_X, held, target)
-    there = fit_structural(X, trees, held_X, held, target, device="cuda")
+    here = fit_structural(X, trees, (held_X, held), target)
+    there = fit_structural(X, trees, (held_X, held), target, device="cuda")
     assert np.nan_to_num(there.losses) == pytest.approx(np.nan_to_num(here.losses), rel=1e-6)
     for (some, ours), (same, theirs) in zip(
         predict_trees(here, held_X, held), predict_trees(here, held_X, held, "cuda"), strict=True
@@ -195,30 +195,30 @@ def test_the_usual_root_is_counted_among_words() -> None:
     ("changed", "said"),
     [
         ({"target": "length"}, 'target must be "distance" or "depth", but got \'length\''),
-        ({"rank": -1}, "rank must be from 1 to the number of features, 24, but got -1"),
+        ({"rank": 0}, "rank must be from 1 to the number of features, 24, but got 0"),
         ({"rank": 25}, "rank must be from 1 to the number of features, 24, but got 25"),
         ({"seeds": []}, "seeds must be different whole numbers of at least 0"),
         ({"epochs": 0}, "epochs must be a whole number above 0, but got 0"),
         ({"enough": -1}, "enough must be a whole number of at least 0, but got -1"),
-        ({"held_X": np.zeros((1, 1, 24))}, "X must be one row for each of"),
+        ({"held": (np.zeros((1, 1, 24)), drawn_trees(2))}, "X must be one row for each of"),
         ({"X": np.full((1, 1, 24), np.nan)}, "X must be one row for each of"),
     ],
 )
 def test_bad_input_is_refused(changed: dict[str, Any], said: str) -> None:
     X, trees = sample(5, 1, layers=1)
-    given: dict[str, Any] = {"X": X, "trees": trees, "held_X": X, "held_trees": trees}
+    given: dict[str, Any] = {"X": X, "trees": trees, "held": (X, trees)}
     with pytest.raises(InputError, match=said):
         fit_structural(**(given | changed))
 
 
 def test_values_that_are_not_finite_are_refused() -> None:
     X, trees = sample(5, 1, layers=2)
-    with pytest.raises(InputError, match="held_X must be of 2 layers of 24 features of float64"):
-        fit_structural(X, trees, X[:1], trees)
+    with pytest.raises(InputError, match="held must be of 2 layers of 24 features of float64"):
+        fit_structural(X, trees, (X[:1], trees))
     broken = X.copy()
     broken[1, 3, 2] = np.nan
     with pytest.raises(InputError, match="X must be finite, but it has values that are not numbers"):
-        fit_structural(broken, trees, X, trees)
+        fit_structural(broken, trees, (X, trees))
     large = (X * 1e25).astype(np.float32)
     with pytest.raises(WorkError, match="the structural probe of layer 0 has no finite loss in pass 1"):
-        fit_structural(large, trees, large, trees)
+        fit_structural(large, trees, (large, trees))

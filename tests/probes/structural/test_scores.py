@@ -128,7 +128,7 @@ def recovered(target: Target) -> TreeScores:
         noise = np.random.default_rng(seed).normal(size=(len(trees.heads), 24))
         samples.append((np.stack([planted(trees, 0.05, seed=seed), noise]), trees))
     (X, trees), (held_X, held), (new_X, new) = samples
-    probe = fit_structural(X, trees, held_X, held, target, seeds=[0, 1])
+    probe = fit_structural(X, trees, (held_X, held), target, seeds=[0, 1])
     return score_structural(probe, new_X, new)
 
 

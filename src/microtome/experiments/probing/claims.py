@@ -49,10 +49,10 @@ def reading_claims(
     list of Claim
     """
     scores = {curve.name: curve for curve in curves if curve.role == "score"}
-    others = {(curve.model, curve.role, curve.against): curve for curve in curves}
+    related = {(curve.model, curve.role, curve.against): curve for curve in curves}
     claims = []
     for name in names:
-        beside = {fact: others.get((name, *key)) for fact, key in _BESIDE.items()}
+        beside = {fact: related.get((name, *key)) for fact, key in _BESIDE.items()}
         claims.append(_best_layer(scores[name], score, target, lines, beside))
     differences = [curve for curve in curves if curve.role == "difference" and curve.against in scores]
     return claims + [_model_difference(curve, score) for curve in differences]
@@ -138,7 +138,7 @@ def _best_layer(
     score: Score,
     target: str,
     lines: Mapping[str, float],
-    others: Mapping[str, Curve | None],
+    related: Mapping[str, Curve | None],
 ) -> Claim:
     """Claim the best layer of a curve, with what is known beside its score there."""
     shared: dict[str, Any] = {"score": score.name, "points": score.points, "subject": curve.name}
@@ -153,18 +153,18 @@ def _best_layer(
         "above": [int(x) for at, x in enumerate(curve.x) if above_lines(curve, at, score, lines)],
         "reasons": [],
     }
-    shown = above_lines(curve, place, score, lines)
-    alike = np.flatnonzero(curve.values == curve.values[place]) if shown else [place]
+    significant = above_lines(curve, place, score, lines)
+    alike = np.flatnonzero(curve.values == curve.values[place]) if significant else [place]
     beside = {}
-    for name, other in others.items():
-        if not shown or other is None or (other.against == BOTTOM and place == 0):
+    for name, curve_beside in related.items():
+        if not significant or curve_beside is None or (curve_beside.against == BOTTOM and place == 0):
             continue
-        beside[name] = quantity_at(other, place, score)
-        facts["reasons"] += _reasons(other, [place])
-        facts[name] = _verdict(other, place)
+        beside[name] = quantity_at(curve_beside, place, score)
+        facts["reasons"] += _reasons(curve_beside, [place])
+        facts[name] = _verdict(curve_beside, place)
     return Claim(
         kind="best layer",
-        verdict="holds" if shown else "inconclusive",
+        verdict="holds" if significant else "inconclusive",
         layers=tuple(int(curve.x[at]) for at in alike),
         depth=len(curve.x),
         estimate=quantity_at(curve, place, score),
@@ -180,23 +180,23 @@ def _model_difference(curve: Curve, score: Score) -> Claim:
     places = range(len(curve.x))
     verdicts = {place: _verdict(curve, place) for place in places}
     higher = (curve.band_low > 0) if score.higher_is_better else (curve.band_high < 0)
-    shown = [place for place in places if verdicts[place] == "holds"]
+    significant = [place for place in places if verdicts[place] == "holds"]
     without = [place for place in places if verdicts[place] == "undefined"]
     tested = [place for place in places if place not in without]
     # What is undefined comes last.
     largest = max(
-        shown or tested or places, key=lambda place: np.nan_to_num(abs(curve.values[place]), nan=-1.0)
+        significant or tested or places, key=lambda place: np.nan_to_num(abs(curve.values[place]), nan=-1.0)
     )
     facts = {
         "against": curve.against,
-        "more": [int(curve.x[place]) for place in shown if higher[place]],
-        "less": [int(curve.x[place]) for place in shown if not higher[place]],
+        "more": [int(curve.x[place]) for place in significant if higher[place]],
+        "less": [int(curve.x[place]) for place in significant if not higher[place]],
         "without": [int(curve.x[place]) for place in without],
         "reasons": _reasons(curve, without),
     }
     return Claim(
         kind="model difference",
-        verdict="holds" if shown else "inconclusive",
+        verdict="holds" if significant else "inconclusive",
         score=score.name,
         points=score.points,
         subject=curve.model,

@@ -58,8 +58,7 @@ class Structural:
 def fit_structural(
     X: Any,
     trees: Trees,
-    held_X: Any,
-    held_trees: Trees,
+    held: tuple[Any, Trees],
     target: Target = "distance",
     *,
     rank: int | None = None,
@@ -84,8 +83,8 @@ def fit_structural(
         Representations of words. Of float32 or float64, which is also the precision of the computation.
     trees : Trees
         Trees of the same words.
-    held_X, held_trees
-        Validation sentences.
+    held : (X, trees)
+        Of the validation sentences.
     target : {"distance", "depth"}
     rank : int, optional
         Rank of the probes; the number of features when absent.
@@ -112,21 +111,21 @@ def fit_structural(
     whole_number("epochs", epochs, least=1)
     whole_number("enough", enough, least=0)
     compute_device = torch.device(device if device is not None else getattr(X, "device", "cpu"))
-    rows, held_rows = word_rows(X, trees), word_rows(held_X, held_trees)
+    rows, held_rows = word_rows(X, trees), word_rows(*held)
     if (*rows.shape[::2], rows.dtype) != (*held_rows.shape[::2], held_rows.dtype):
         allowed = f"of {rows.shape[0]} layers of {rows.shape[2]} features of {rows.dtype}"
-        raise must("held_X", allowed, f"{held_rows.dtype} {held_rows.shape}")
+        raise must("held", allowed, f"{held_rows.dtype} {held_rows.shape}")
     features = rows.shape[2]
-    started, width = tuple(whole_number("seeds", seed, least=0) for seed in seeds), rank or features
+    started = tuple(whole_number("seeds", seed, least=0) for seed in seeds)
+    width = features if rank is None else rank
     if not started or len(set(started)) < len(started):
         raise must("seeds", "different whole numbers of at least 0", list(seeds))
     if not 1 <= width <= features:
         raise must("rank", f"from 1 to the number of features, {features}", rank)
-    words, held = (
-        place_words(*pair, target, compute_device) for pair in ((rows, trees), (held_rows, held_trees))
-    )
+    words = place_words(rows, trees, target, compute_device)
+    held_words = place_words(held_rows, held[1], target, compute_device)
     passes = max(1, -(-enough // len(trees)))
-    learned = [learn(words, held, target, width, seed, epochs, passes) for seed in started]
+    learned = [learn(words, held_words, target, width, seed, epochs, passes) for seed in started]
     return Structural(
         target=target,
         weights=np.stack([probe.weights for probe in learned]),

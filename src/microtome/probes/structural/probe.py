@@ -61,7 +61,7 @@ def probe_trees(asked: Asked, X: np.ndarray) -> Probed:
     rows = [asked.rows_of(part) for part in parts]
     trees = [_trees(asked, part) for part in parts]
     fitted = fit_structural(
-        X[:, rows[0]], trees[0], X[:, rows[1]], trees[1], target, seeds=asked.seeds, device=asked.device
+        X[:, rows[0]], trees[0], (X[:, rows[1]], trees[1]), target, seeds=asked.seeds, device=asked.device
     )
     scores = score_structural(fitted, X[:, rows[2]], trees[2], asked.device)
     main, rank_score = TREE_SCORES[target]
