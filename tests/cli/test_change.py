@@ -72,7 +72,7 @@ def test_a_change_is_shown_between_two_references(
     assert document["format"] == "microtome/change/1"
     assert document["provenance"]["command"].startswith("microtome change")
     names = {one["name"] for one in document["curves"]}
-    assert {"rsa: base to tuned", "rsa: between seeds", "debiased_cka: base to random twin"} <= names
+    assert {"rsa: base to tuned", "rsa: between seeds", "debiased_cka: base to random baseline"} <= names
     assert {one["axis"] for one in document["curves"]} == {"layer"}
     assert {"scores.png", "differences.png"} <= {one.name for one in (tmp_path / "figures").iterdir()}
     references = (tmp_path / "references.bib").read_text()

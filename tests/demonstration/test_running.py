@@ -16,6 +16,7 @@ import transformers
 
 import microtome as mt
 from drawn_zoo import draw_zoo
+from microtome.context import Context
 from microtome.demonstration.plan import WHOLE, DemoPlan
 from microtome.demonstration.running import Demonstration, demonstrate
 from microtome.errors import InputError
@@ -49,7 +50,7 @@ def steps() -> list[str]:
 @pytest.fixture(scope="module")
 def done(tmp_path_factory: pytest.TempPathFactory, steps: list[str]) -> Demonstration:
     out = tmp_path_factory.mktemp("out") / "demo"
-    return demonstrate(out, PLAN, tell=steps.append, command=COMMAND)
+    return demonstrate(out, PLAN, tell=steps.append, context=Context(command=COMMAND))
 
 
 def read(done: Demonstration, what: str) -> dict[str, Any]:
@@ -159,7 +160,8 @@ def test_a_second_call_reads_from_the_store(done: Demonstration) -> None:
     entries = done.page.parent / ".store" / "entries"
     before = sorted(path.name for path in entries.rglob("*"))
     said: list[tuple[str, int, int]] = []
-    again = demonstrate(done.page.parent, PLAN, progress=lambda *what: said.append(what), command=COMMAND)
+    context = Context(command=COMMAND, progress=lambda *what: said.append(what))
+    again = demonstrate(done.page.parent, PLAN, context=context)
     assert sorted(path.name for path in entries.rglob("*")) == before
     assert not [what for what, _, _ in said if "training" in what]
     assert again.findings == done.findings

@@ -56,13 +56,13 @@ def made(**more: Any) -> Any:
         "blocks": [block(value) for value in MARGINS],
         "margins": MARGINS,
         "certain": [value > 0.1 for value in MARGINS],
-        "score": {**curve("best readout", count, 0.7), "x": STEPS},
-        "readouts": [curve(f"step {step}", 6, 0.5 + 0.05 * k) for k, step in enumerate(STEPS)],
+        "score": {**curve("best linear probe", count, 0.7), "x": STEPS},
+        "probes": [curve(f"step {step}", 6, 0.5 + 0.05 * k) for k, step in enumerate(STEPS)],
         "heads": [],
         "order": {"verdict": "after"},
         **more,
     }
-    return make_result(experiment="trajectory", curves=(make_curve("best readout", [0.7]),), more=told)
+    return make_result(experiment="trajectory", curves=(make_curve("best linear probe", [0.7]),), more=told)
 
 
 def test_a_small_map_for_each_step_with_its_blocks() -> None:
@@ -88,7 +88,7 @@ def test_panels_along_the_steps() -> None:
     np.testing.assert_allclose(margin.lines[0].get_ydata(), MARGINS)
     assert margin.lines[1].get_ydata()[0] == 0
     assert [text.get_text() for text in margin.texts] == ["1-3"] * 3
-    assert "best readout" in score.get_ylabel()
+    assert "best linear probe" in score.get_ylabel()
     assert [text.get_text() for text in readouts.get_xticklabels()] == [f"{step:,}" for step in STEPS]
     told = " ".join(text.get_text().replace("\n", " ") for text in readouts.texts)
     assert "blocks against score: after" in told

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
+from ..context import Context
 from ..errors import must
 from ..options import option
 from .show import QuietOption
@@ -18,9 +19,8 @@ class CallTool(QuietOption, Tool):
     text: str = option("The call, as Experiment.calls writes it.", argument=True, metavar="JSON")
     store: str | None = option("Folder of the store.", None, metavar="DIR")
 
-    def run(self, command: str) -> None:
+    def run(self, context: Context) -> None:
         """Compute the piece."""
-        from ..context import Context
         from ..experiments.calls import perform
 
         try:
@@ -28,4 +28,4 @@ class CallTool(QuietOption, Tool):
         except ValueError as problem:
             raise must("a call", f"JSON ({problem})", self.text) from problem
         with self.screen.working() as progress:
-            perform(request, Context(store=self.store, progress=progress))
+            perform(request, replace(context, store=self.store, progress=progress))

@@ -7,6 +7,7 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from ..context import Context
 from ..options import option
 from .listings import picked
 from .show import JsonOption, QuietOption
@@ -30,7 +31,7 @@ class Demo(QuietOption, JsonOption, Tool):
     quick: bool = option("Fewer examples and updates: done sooner, and less sure.", False)
     threads: int | None = option("Threads of the processor.", None)
 
-    def run(self, command: str) -> None:
+    def run(self, context: Context) -> None:
         """Run the demonstration, and print its main findings."""
         from ..demonstration.plan import QUICK, WHOLE
         from ..demonstration.running import demonstrate
@@ -39,9 +40,7 @@ class Demo(QuietOption, JsonOption, Tool):
         screen = self.screen
         plan = replace(QUICK if self.quick else WHOLE, seeds=tuple(self.seeds))
         with screen.working() as progress, using_threads(self.threads):
-            demonstration = demonstrate(
-                self.out, plan, tell=screen.note, progress=progress, command=command or "microtome demo"
-            )
+            demonstration = demonstrate(self.out, plan, tell=screen.note, context=context.reporting(progress))
         screen.listing(_document(demonstration), ([], [], _sentences(demonstration)))
         if not self.json:
             screen.note(f"Done in {demonstration.seconds:.0f} s.")

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
+from ..context import Context
 from ..options import option
 from .listings import Listing, list_recipes, list_tasks, list_zoo, picked
 from .show import Columns, JsonOption, table
@@ -210,7 +211,7 @@ class Ls(JsonOption, Tool):
 
     table: str = option("Table to list.", argument=True, choices=tuple(LISTINGS), metavar="TABLE")
 
-    def run(self, command: str) -> None:
+    def run(self, context: Context) -> None:
         """Print the entries."""
         from ..errors import unknown
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
+from ..context import Context
 from ..options import option
 from .show import JsonOption, QuietOption
 from .tools import Tool
@@ -25,7 +26,7 @@ class Report(QuietOption, JsonOption, Tool):
     )
     show: bool = option("Open the page in the browser.", False, name="open")
 
-    def run(self, command: str) -> None:
+    def run(self, context: Context) -> None:
         """Write the page, and print the first findings."""
         import datetime
 

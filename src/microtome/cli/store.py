@@ -8,6 +8,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
+from ..context import Context
 from ..errors import must
 from ..options import option
 from .listings import picked
@@ -57,7 +58,7 @@ class DryRunOption:
 class StoreLs(StoreTool):
     """List the entries, the newest last, and work that is not finished."""
 
-    def run(self, command: str) -> None:
+    def run(self, context: Context) -> None:
         """Print the entries."""
         shelf = self.opened()
         entries = sorted(shelf.entries(), key=lambda entry: (entry.created, entry.address))
@@ -95,7 +96,7 @@ class StoreShow(StoreTool):
 
     address: str = option(f"{ADDRESS}.", argument=True, metavar="ADDRESS")
 
-    def run(self, command: str) -> None:
+    def run(self, context: Context) -> None:
         """Print the entry."""
         from json import dumps
 
@@ -129,7 +130,7 @@ class StoreVerify(QuietOption, StoreTool):
 
     address: str | None = option(f"{ADDRESS}; all when absent.", None, argument=True, metavar="ADDRESS")
 
-    def run(self, command: str) -> None:
+    def run(self, context: Context) -> None:
         """Print the problems."""
         import typer
 
@@ -154,7 +155,7 @@ class StoreRm(DryRunOption, StoreTool):
         "Of entries, or their beginnings.", argument=True, repeated=True, metavar="ADDRESS..."
     )
 
-    def run(self, command: str) -> None:
+    def run(self, context: Context) -> None:
         """Remove the entries, and print their addresses."""
         shelf = self.opened()
         selected = list(dict.fromkeys(shelf.find(address) for address in self.addresses))
@@ -178,7 +179,7 @@ class StoreGc(DryRunOption, StoreTool):
         "What was made, changed or read within this many hours stays.", 24.0, metavar="HOURS"
     )
 
-    def run(self, command: str) -> None:
+    def run(self, context: Context) -> None:
         """Remove, and print what."""
         for name, unit, value in (
             ("--older-than", "days", self.older_than),

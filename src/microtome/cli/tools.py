@@ -6,7 +6,9 @@ import inspect
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
+from ..context import Context
 from ..options import options_of
 from .parsing import command_of
 from .show import Screen
@@ -22,12 +24,16 @@ class Tool(ABC):
         return Screen(json=getattr(self, "json", False), quiet=getattr(self, "quiet", False))
 
     @abstractmethod
-    def run(self, command: str) -> None:
-        """Do it, and show the result; `command` is what was typed."""
+    def run(self, context: Context) -> None:
+        """Do it, and show the result; the context has the command that was typed."""
 
 
 def tool(kind: type[Tool]) -> Callable[..., None]:
     """Make the command of a tool."""
     options = {f.name: (f, facts) for f, facts in options_of(kind)}
     summary = inspect.cleandoc(kind.__doc__ or "")
-    return command_of(options, lambda values, command: kind(**values).run(command), summary, panels=False)
+
+    def call(values: dict[str, Any], command: str) -> None:
+        kind(**values).run(Context(command=command))
+
+    return command_of(options, call, summary, panels=False)

@@ -6,11 +6,11 @@ import datetime
 import os
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from ..context import Context, Progress
+from ..context import Context
 from ..encoders.shipped import SCHEME, shipped_names, zoo_folder
 from ..errors import InputError
 from .plan import WHOLE, DemoPlan
@@ -58,8 +58,7 @@ def demonstrate(
     plan: DemoPlan = WHOLE,
     *,
     tell: Tell | None = None,
-    progress: Progress | None = None,
-    command: str = "",
+    context: Context | None = None,
 ) -> Demonstration:
     """
     Take small encoders apart: tune them, compare them with what they were, cut them, and report.
@@ -72,10 +71,8 @@ def demonstrate(
     plan : DemoPlan
     tell : callable, optional
         Called with a sentence before each step.
-    progress : callable, optional
-        Called with what is done, how much of it, and of how much.
-    command : str
-        What a user types to do it again.
+    context : Context, optional
+        Its store is a folder of `out`.
 
     Returns
     -------
@@ -98,7 +95,7 @@ def demonstrate(
         plan=plan,
         task=open_task(plan.task, sizes=dict(plan.sizes)),
         out=place,
-        context=Context(store=place / STORE, command=command, progress=progress),
+        context=replace(context or Context(), store=place / STORE),
     )
     say = _counting(tell, 4 * len(plan.encoders) + 2, start)
     seeds = f"seed{'' if len(plan.seeds) == 1 else 's'} {' and '.join(map(str, plan.seeds))}"

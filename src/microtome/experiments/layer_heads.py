@@ -205,7 +205,7 @@ def trained_arm(
 
 def converged_arm(vectors: Vectors) -> Arm:
     """
-    Fit linear readouts of all layers to convergence: logistic for classes, ridge for numbers.
+    Fit linear probes of all layers to convergence: logistic for classes, ridge for numbers.
 
     Parameters
     ----------
@@ -222,7 +222,7 @@ def converged_arm(vectors: Vectors) -> Arm:
 
         rows, (split_rows, _) = vectors.train_rows, vectors.split_rows
         if rows.targets is None:
-            raise InputError("examples that readouts are fitted on must have labels, but some have none.")
+            raise InputError("examples of linear probes must have labels, but some have none.")
         groups = np.repeat(vectors.train.groups, rows.counts)
         targets, options = rows.targets.cpu().numpy(), {"folds": FOLDS, "groups": groups, "seed": FOLD_SEED}
         if vectors.task.kind == "regression":
@@ -239,13 +239,11 @@ def converged_arm(vectors: Vectors) -> Arm:
     return vectors.arm({"arm": "converged", "folds": FOLDS, "seed": FOLD_SEED}, ("converged",), compute)
 
 
-def readout_refusal(kind: str) -> str | None:
-    """Why readouts of a kind of task are not fitted to convergence; None where they are."""
+def converged_refusal(kind: str) -> str | None:
+    """Why linear probes of a kind of task are not fitted to convergence; None where they are."""
     if kind in ("classification", "regression", "tagging"):
         return None
-    return (
-        f"Converged readouts must be of tasks with a label or a number for each vector, but {kind} has none."
-    )
+    return f"Converged probes must be of tasks with a label or a number for each vector, but {kind} has none."
 
 
 def fresh_model(base: Any, task: Task, like: TaskModel, seed: int) -> TaskModel:

@@ -22,7 +22,7 @@ from ..store.address import address as make_address
 from ..store.shelf import Shelf
 from ..tasks.task import Task
 from ..training.evaluating import read_answers
-from ..training.finetuning import finetune
+from ..training.finetuning import finetune_in_store
 from ..training.optimization.progress import LOG
 from ..training.recipe import Recipe, find_recipe
 from ..training.request import ask
@@ -223,7 +223,7 @@ class _Trainer:
             outcome = _read(shelf, address, run, self.task, weights=self.keep_models)
             if outcome is not None:
                 return outcome
-            finetune(changed, self.task, recipe, context=context, **options)
+            finetune_in_store(changed, self.task, recipe, context=context, **options)
             if not self.keep_models:
                 _remove_weights(shelf, address)
             outcome = _read(shelf, address, run, self.task)

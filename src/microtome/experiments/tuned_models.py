@@ -17,7 +17,7 @@ from .inputs import LoadingOptions
 from .layer_similarity import check_same, random_copy
 
 BASE = "base"
-TUNED, SEEDS, RANDOM = "base to tuned", "between seeds", "base to random twin"
+TUNED, SEEDS, RANDOM = "base to tuned", "between seeds", "base to random baseline"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -113,7 +113,7 @@ class TunedOptions(LoadingOptions):
             tuned={f"tuned {place}": model for place, model in zip(seeds, tuned, strict=True)},
             seeds=tuple(seeds),
             task=next((str(fact["task"]) for fact in facts if fact is not None), ""),
-            random={f"twin {k}": model for k, model in enumerate(random)},
+            random={f"random baseline {k}": model for k, model in enumerate(random)},
         )
         for name, model in models.all.items():
             check_same(name, model, (BASE, base.cuts, base.layers))

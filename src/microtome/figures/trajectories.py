@@ -116,7 +116,7 @@ def draw_course(result: Result, *, title: str | None = None) -> Figure:
     ]
     if details.get("score"):
         panels.append(partial(_draw_score, result=result, details=details))
-    for which in ("readouts", "heads"):
+    for which in ("probes", "heads"):
         if details.get(which):
             panels.append(partial(_draw_layers, result=result, details=details, which=which))
     tall = ABOVE + len(panels) * TALL + (len(panels) - 1) * APART + BELOW

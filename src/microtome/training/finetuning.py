@@ -108,30 +108,51 @@ def finetune(
     20
     """
     context, options = split_context({**options, "context": context})
+    task, shelf = as_task(task), Shelf(context.store)
+    records = TrainingRecords(state_seconds=state_seconds, board=board)
+    folder, address = finetune_in_store(encoder, task, recipe, context=context, records=records, **options)
+    return open_tuned(folder, task, address=address, shelf=shelf, device=context.device)
+
+
+def finetune_in_store(
+    encoder: Encoder,
+    task: Task,
+    recipe: str | Recipe,
+    *,
+    context: Context,
+    records: TrainingRecords | None = None,
+    **options: Any,
+) -> tuple[str, str]:
+    """
+    Fine-tune an encoder as `finetune` does, and leave the model in the store without opening it.
+
+    Returns
+    -------
+    folder, address : str
+    """
+    context, options = split_context({**options, "context": context})
     with using_threads(context.threads):
         accelerator = make_accelerator(context.device, options.get("dtype", TuningOptions().dtype))
         shared = {"device": context.device, "processes": accelerator.num_processes}
-        request = ask(encoder, as_task(task), recipe, **shared, **options)
-        records = TrainingRecords(state_seconds=state_seconds, board=board)
-        return _run(request, records, accelerator, context)
+        request = ask(encoder, task, recipe, **shared, **options)
+        return _run(request, records or TrainingRecords(), accelerator, context)
 
 
-def _run(request: TuningRequest, records: TrainingRecords, accelerator: Any, context: Context) -> Tuned:
-    """Train what a request asks for, or read it from the store."""
+def _run(
+    request: TuningRequest, records: TrainingRecords, accelerator: Any, context: Context
+) -> tuple[str, str]:
+    """Train what a request asks for, or find it in the store: its folder and address."""
     shelf = Shelf(context.store, context.command)
 
     def begin(folder: Path) -> TrainingRun:
         return TrainingRun.begin(request, folder, accelerator=accelerator, context=context)
-
-    def opened(folder: str | Path, address: str) -> Tuned:
-        return open_tuned(folder, request.task, address=address, shelf=shelf, device=context.device)
 
     if not accelerator.is_main_process:
         # The first of several processes owns the store; the others train with it and receive the result.
         stored, folder = _agree(accelerator)
         if not stored:
             begin(Path(folder)).train(records)
-        return opened(*_agree(accelerator))
+        return _agree(accelerator)
     with shelf.work(kind=KIND, specification=request.specification) as work:
         entry = work.entry
         _agree(accelerator, (entry is not None, "" if entry is not None else str(work.folder)))
@@ -141,7 +162,7 @@ def _run(request: TuningRequest, records: TrainingRecords, accelerator: Any, con
             # Removed only now: a run that is stopped while it is scored or saved is not trained again.
             (work.folder / STATE).unlink(missing_ok=True)
             entry = work.finish(provenance)
-    return opened(*_agree(accelerator, (str(entry.folder), entry.address)))
+    return _agree(accelerator, (str(entry.folder), entry.address))
 
 
 def _agree(accelerator: Any, message: tuple[Any, Any] | None = None) -> tuple[Any, Any]:

@@ -39,11 +39,11 @@ def test_only_layers_above_the_moved_block_change(place: Path, tmp_path: Path) -
     assert [one.name for one in found.curves[:4]] == [
         "rsa: base to tuned",
         "rsa: between seeds",
-        "rsa: base to random twin",
+        "rsa: base to random baseline",
         "rsa: difference, base to tuned minus between seeds",
     ]
     for measure in ("rsa", "debiased_cka"):
-        names = ("base to tuned", "between seeds", "base to random twin")
+        names = ("base to tuned", "between seeds", "base to random baseline")
         curves: list[Any] = [found[f"{measure}: {name}"] for name in names]
         similar, ceiling, floor = curves
         assert similar.x == (0, 1, 2, 3)

@@ -104,7 +104,7 @@ def test_the_order_in_which_blocks_and_score_came(
     task = cats.cats_task(100, 60)
     found = trajectory(steps, TEXT, task=task, store=tmp_path / "s", command="microtome trajectory")
     assert found.more["certain"] == [step >= block for step in steps]
-    assert found.curves[0].name == "best readout"
+    assert found.curves[0].name == "best linear probe"
     # Readouts of every layer, at a few steps with the last among them.
     layered = found.curves[1:]
     assert {one.axis for one in layered} == {"layers kept"}
@@ -119,11 +119,11 @@ def test_the_order_in_which_blocks_and_score_came(
     blocks = found.claims[1]
     assert [step for step, _ in blocks.facts["certain"]] == [step for step in steps if step >= block]
     assert headline(blocks).endswith("at step 80 layers 5-8 form a block.")
-    assert len(found.more["readouts"]) == 5
-    assert len(found.more["readouts"][0]["values"]) == 8
+    assert len(found.more["probes"]) == 5
+    assert len(found.more["probes"][0]["values"]) == 8
     assert found.more["heads"] == []
     last = found.more["read_layer"][-1]
-    assert found.more["readouts"][-1]["values"][last - 1] == pytest.approx(values[80])
+    assert found.more["probes"][-1]["values"][last - 1] == pytest.approx(values[80])
     json.dumps(found.document(), allow_nan=False)
     found.save(tmp_path / "out")
     again = open_result(tmp_path / "out")
@@ -132,7 +132,7 @@ def test_the_order_in_which_blocks_and_score_came(
         "similarity to the first",
         "similarity to the last",
         "margin",
-        "readouts",
+        "probes",
     }
 
 
@@ -153,12 +153,12 @@ def test_a_fine_tuning_is_scored_by_its_own_head(tmp_path: Path) -> None:
     heads = found.more["heads"]
     assert [one["name"] for one in heads] == ["step 10", "step 25", "step 40"]
     assert [one["values"][-1] for one in heads] == pytest.approx(list(curve.values[1:]))
-    assert found.more["readouts"] == []
+    assert found.more["probes"] == []
     assert found.model == "m-cats"
     assert found.more["order"]["reason"] == "no block is certain at the last checkpoint"
     by_folder = trajectory(tuned.folder, TEXT, **given)
     assert by_folder.model == "m-cats"
-    assert [one["name"] for one in by_folder.more["readouts"]] == [f"step {s}" for s in (0, 10, 25, 40)]
+    assert [one["name"] for one in by_folder.more["probes"]] == [f"step {s}" for s in (0, 10, 25, 40)]
     np.testing.assert_array_equal(by_folder.curves[0].values, curve.values)
 
 
@@ -200,6 +200,6 @@ def test_bad_input_is_told_before_the_work(place: Path, tmp_path: Path) -> None:
         readers={"train": lambda: spans, "validation": lambda: task.split("validation")},
         source="memory",
     )
-    with pytest.raises(InputError, match="Converged readouts must be of tasks with a label"):
+    with pytest.raises(InputError, match="Converged probes must be of tasks with a label"):
         trajectory(steps, TEXT, task=other, store=tmp_path)
     assert not [*tmp_path.iterdir()]

@@ -323,7 +323,7 @@ def test_numbers_are_read_by_ridge_and_choices_by_heads_alone(
     )
     assert [one.name for one in found.curves] == [f"{encoder_of('bert').name} (published)"]
     assert any(said.startswith("converged was left out: ") for said in found.warnings)
-    with pytest.raises(InputError, match="Converged readouts must be of tasks"):
+    with pytest.raises(InputError, match="Converged probes must be of tasks"):
         mt.probe(encoder_of("bert"), target=choices, solvers=["converged"])
 
 

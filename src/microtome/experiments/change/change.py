@@ -45,8 +45,8 @@ class LayerChange(MeasureOptions, RowSelection, TextOptions, TunedOptions, Exper
 
     The same sentences go through all models. The similarity of two models that were fine-tuned with different
     seeds is the upper reference, that of the base and a randomly initialized copy of it the lower one. The
-    result has for each measure curves over layers: "base to tuned", "between seeds", "base to random twin",
-    and "difference, base to tuned minus between seeds". `more["change"]` says where the change is,
+    result has for each measure curves over layers: "base to tuned", "between seeds", "base to random
+    baseline", and "difference, base to tuned minus between seeds". `more["change"]` says where the change is,
     `more["average"]` has means over layers, and `more["tuned_on"]` the task of the tuned models (Merchant et
     al. 2020).
 

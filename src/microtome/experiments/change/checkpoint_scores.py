@@ -18,7 +18,7 @@ from ...tasks.task import Task
 from ...training.cut_store import as_answers, cut_answers
 from ...training.cuts import every_truncation
 from ...training.opening import Model, open_model
-from ..layer_heads import Vectors, converged_arm, fitting_size, readout_refusal
+from ..layer_heads import Vectors, converged_arm, converged_refusal, fitting_size
 from .checkpoints import Checkpoint
 
 Scorer = Literal["own head", "majority baseline", "linear probe"]
@@ -68,7 +68,7 @@ class Reading:
         Whose answers these are.
     layer : int, optional
         Of that linear probe.
-    heads, readouts : tuple of Answers, or None
+    heads, probes : tuple of Answers, or None
         Of its own head and of linear probes, at the layers from 1 on.
     converged : bool
         Whether the solvers of all linear probes did.
@@ -83,7 +83,7 @@ class Reading:
     by: Scorer
     layer: int | None = None
     heads: tuple[Answers, ...] | None = None
-    readouts: tuple[Answers, ...] | None = None
+    probes: tuple[Answers, ...] | None = None
     converged: bool = True
     learned: Split | None = None
     notes: tuple[str, ...] = ()
@@ -118,7 +118,7 @@ def plan_scoring(
     """
     labeled = task.split(split or task.validation, labeled=True)
     heads = any(checkpoint.tuned for checkpoint in checkpoints)
-    refusal = readout_refusal(task.kind)
+    refusal = converged_refusal(task.kind)
     if refusal is not None and not heads:
         raise InputError(refusal)
     fitted = refusal is None and (linear_probes or not heads)
@@ -157,7 +157,7 @@ def score_checkpoint(scoring: Scoring, checkpoint: Checkpoint, encoder: Any, con
         probes = tuple(as_answers(split, [layer_answers]) for layer_answers in arm.answers[0])
         # By held-out training examples: the split that is scored chooses nothing.
         layer = int(np.argmin(np.nanmin(np.array(arm.details["held_out_loss"], dtype=float), axis=1))) + 1
-        facts |= {"readouts": probes, "layer": layer, "converged": bool(np.all(arm.details["converged"]))}
+        facts |= {"probes": probes, "layer": layer, "converged": bool(np.all(arm.details["converged"]))}
         facts |= {"learned": train, "notes": notes, "by": "linear probe", "answers": probes[layer - 1]}
     if checkpoint.tuned:
         truncations = list(every_truncation(model.depth).values())

@@ -29,7 +29,7 @@ End = Literal["first", "last"]
 ENDS: tuple[End, ...] = ("first", "last")
 LINES = ("values", "low", "high", "band_low", "band_high")
 # Names of curves over layers, by what was read at the layers of each checkpoint.
-LAYERED = {"readouts": "readout", "heads": "head"}
+LAYERED = {"probes": "linear probe", "heads": "head"}
 MOST_SHOWN = 5  # steps whose layers are drawn, of many
 
 
@@ -102,7 +102,7 @@ class Course:
         if self.task is not None:
             own = any(reading.heads is not None for reading in self.readings)
             answers = [reading.answers for reading in self.readings]
-            curve = self._score("own head" if own else "best readout", self.steps, answers, "step")
+            curve = self._score("own head" if own else "best linear probe", self.steps, answers, "step")
             note = {"majority baseline": "before the first update: the majority baseline"}
             reasons = zip(self.readings, curve.reasons, strict=True)
             return [
@@ -288,7 +288,7 @@ def _score_claim(course: Course) -> Claim:
         verdict="holds",
         score=score.name,
         points=score.points,
-        subject="best linear probe" if curve.name == "best readout" else curve.name,
+        subject=curve.name,
         estimate=last,
         beside={"start": first},
         facts={

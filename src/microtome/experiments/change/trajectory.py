@@ -42,7 +42,7 @@ class Trajectory(ComparisonOptions, RowSelection, TaskOptions, TextOptions, Expe
     mean similarity to the first and to the last one; and the same over layers, at a few of the steps. `more`
     has, one per step, "maps" (layers by layers), "change" from the "first" and the "last" (similarities and
     centers), "blocks", "margins" of the best run, "certain", the curves over layers of linear probes
-    ("readouts") and "heads", and in "order" which came first, blocks or score (Phang et al. 2021 for blocks
+    ("probes") and "heads", and in "order" which came first, blocks or score (Phang et al. 2021 for blocks
     of layers).
 
     Examples

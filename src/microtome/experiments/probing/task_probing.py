@@ -25,7 +25,7 @@ from ...training.recipe import Recipe, find_recipe
 from ..base import Plan
 from ..citations import cited
 from ..inputs import task_notes
-from ..layer_heads import Arm, Vectors, converged_arm, fitting_size, readout_refusal, trained_arm
+from ..layer_heads import Arm, Vectors, converged_arm, converged_refusal, fitting_size, trained_arm
 from ..models import guess_line
 from ..truncation_curves import HeadAnswers, curve_of
 from .claims import baseline_claims, reading_claims
@@ -206,7 +206,7 @@ def _open(experiment: Probing, context: Context) -> TaskInputs:
 
 def _possible(solvers: Sequence[str], task: Task) -> tuple[tuple[str, ...], list[str]]:
     """The solvers that the task supports, and why others are left out."""
-    refusal = readout_refusal(task.kind) if "converged" in solvers else None
+    refusal = converged_refusal(task.kind) if "converged" in solvers else None
     if refusal is None:
         return tuple(solver for solver in ("published", "converged") if solver in solvers), []
     if "published" not in solvers:

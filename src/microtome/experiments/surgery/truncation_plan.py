@@ -20,7 +20,7 @@ from ...training.opening import Model
 from ...training.recipe import Recipe, find_recipe
 from ...training.tuned import RUN
 from ..base import option
-from ..layer_heads import fitting_size, readout_refusal
+from ..layer_heads import converged_refusal, fitting_size
 from ..models import sound, trained_on
 from .fine_tuned import RECIPE, FineTunedExperiment, TunedInputs, check_base
 
@@ -147,7 +147,7 @@ def _possible(arms: list[str], kind: str, base: Any) -> tuple[list[str], list[st
     """Leave out arms that the kind of task or a missing base does not allow, with a note for each."""
     refused, notes = {}, []
     for arm in arms[1:]:
-        reason = readout_refusal(kind) if arm == "converged" else heads_refusal(kind)
+        reason = converged_refusal(kind) if arm == "converged" else heads_refusal(kind)
         if arm == "tunedorig" and base is None:
             reason = "TUNEDORIG must be given the encoder before fine-tuning (base), but there is none."
         if reason is not None:
