@@ -4,8 +4,8 @@
 
 Runs the command line that follows and counts the modules of microtome in which a function was called, and how
 often the calls of the main thread went from one package to another. What is only imported does not count, nor
-what a module calls while it is imported. Run it with another PYTHONPATH to measure another version in the same
-way.
+what a module calls while it is imported. Run it with another PYTHONPATH to measure another version in the
+same way.
 """
 
 from __future__ import annotations
