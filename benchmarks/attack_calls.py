@@ -240,7 +240,7 @@ def public() -> list[str]:
 
     tables = ("MicrotomeError", "CORPORA", "EXPERIMENTS", "FAMILIES", "HEADS", "INTERVENTIONS", "MEASURES")
     tables += ("RECIPES", "TASKS", "Context", "analysis")
-    names = [name for name in (*mt.__all__, "open") if name not in tables and not name.startswith("_")]
+    names = [name for name in dir(mt) if name not in tables and not name.startswith("_")]
     return names + [name for name, value in vars(mt.analysis).items() if inspect.isfunction(value)]
 
 

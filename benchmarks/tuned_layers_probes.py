@@ -15,6 +15,7 @@ from microtome.context import Context
 from microtome.experiments.probing.curves import layer_differences
 from microtome.experiments.probing.inputs import RANDOM_BASELINE
 from microtome.inference.answers import Answers
+from microtome.inference.estimate import Confidence
 from microtome.inference.scoring import example_groups, freedom, unit_influence
 from microtome.inference.simultaneous import spread
 from microtome.probes.dataset import Asked, Probed
@@ -120,7 +121,7 @@ def mean_difference(one: Probed, other: Probed, layers: Sequence[int] | None = N
     (values, psi), (others, other_psi) = sides(one), sides(other)
     dof = freedom(clusters, len(first.ids))
     value = float((values - others).mean())
-    reach = spread([psi - other_psi], [values - others], dof).alone(LEVEL)
+    reach = spread([psi - other_psi], [values - others], dof).arm(Confidence(level=LEVEL).reach)
     return {"value": value, "low": value - reach, "high": value + reach}
 
 

@@ -37,8 +37,8 @@ MAP = np.corrcoef(np.random.default_rng(1).normal(size=(4, 20)))
             lambda: wrong.similarity_matrix([ROWS], halves=10**40),
             "halves must be at most 100,000, but got",
         ),
-        (lambda: mt.similarity(ROWS, ROWS, seed=10**400), "seed must be a number of at most 64 bits, but"),
-        (lambda: mt.similarity(ROWS, ROWS, level=10**400), "level must be a number of at most 64 bits, but"),
+        (lambda: mt.similarity(ROWS, ROWS, seed=10**400), "seed must be within 64 bits, but"),
+        (lambda: mt.similarity(ROWS, ROWS, level=10**400), "level must be within 64 bits, but"),
         (lambda: wrong.similarity(ROWS, ROWS, clusters=3), "clusters must be a flat list of ids, but got 3."),
         (lambda: wrong.analysis.convergence(3, ROWS), "x layer 0 must have the shape [rows, features]"),
         (

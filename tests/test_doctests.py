@@ -26,7 +26,7 @@ MODULES = sorted(
 def public_functions() -> dict[str, Any]:
     """Functions of the package and of `mt.analysis`, by name."""
     # `getattr` would return the package of the same name once it is imported.
-    names = {name: mt.__getattr__(name) for name in dir(mt) if not name.startswith("_")}
+    names = {name: vars(mt)["__getattr__"](name) for name in dir(mt) if not name.startswith("_")}
     names |= {f"analysis.{name}": getattr(mt.analysis, name) for name in dir(mt.analysis)}
     return {name: value for name, value in names.items() if inspect.isfunction(value)}
 

@@ -170,6 +170,12 @@ def _check(
             _check_one(name, rule, bound[name])
 
 
+def _fits(value: Any) -> bool:
+    """Whether whole numbers fit into 64 bits."""
+    numbers = value if isinstance(value, list | tuple) else [value]
+    return all(is_countable(int(number)) for number in numbers if _is_whole(number))
+
+
 def check_value(name: str, annotation: str, value: Any) -> None:
     """
     Refuse a value of another type than an annotation says, in one sentence.
@@ -197,12 +203,11 @@ def _check_one(name: str, rule: list[tuple[str, Test]], value: Any) -> None:
         raise must(name, listed(word for word in words if word != "a string" or "a path" not in words), value)
     if name in LARGEST and _is_whole(value) and value > LARGEST[name]:
         raise must(name, f"at most {LARGEST[name]:,}", value)
-    for number in value if isinstance(value, list | tuple) else (value,):
-        if _is_whole(number) and not is_countable(int(number)):
-            raise must(name, "a number of at most 64 bits", number)
+    if not _fits(value):
+        raise must(name, "within 64 bits", value)
     if (name.endswith("seed") or name in LARGEST) and _is_whole(value) and value < 0:
         raise must(name, "a whole number of at least 0", value)
-    if name.endswith("seeds") and _several(_is_whole)(value) and min(value, default=0) < 0:
+    if name.endswith("seeds") and _several(_is_whole)(value) and any(seed < 0 for seed in value):
         raise must(name, "whole numbers of at least 0", value)
     if len(str(value)) > _LONGEST and any(words == "a path" for words, _ in rule):
         raise must(name, f"a path of at most {_LONGEST:,} characters", value)

@@ -80,8 +80,8 @@ def check_distinct(what: str, values: Iterable[Any], hint: str = "") -> None:
 
 def check_level(level: Any) -> float:
     """Return the level of intervals as a float, before anything is trained."""
-    number = isinstance(level, Real) and not _is_truth(level)
-    if not number or not 0 < level < 1:
+    number: Any = level if isinstance(level, Real) and not _is_truth(level) else None
+    if number is None or not 0 < number < 1:
         raise must("level", "between 0 and 1", level)
     return float(level)
 

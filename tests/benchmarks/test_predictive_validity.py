@@ -14,6 +14,7 @@ from predictive_validity import Case, predictive_validity
 from predictive_validity_words import adjusted_p
 
 from microtome.errors import InputError
+from microtome.findings.intervals import Unit
 from microtome.findings.results import SpanMap, open_result
 from microtome.randomness import generator
 
@@ -90,7 +91,7 @@ def test_a_span_map_is_read_like_its_values(cases: list[Case]) -> None:
         **dict.fromkeys(("values", "low", "high", "band_low", "band_high"), one.cost),
         full=0.9,
         level=0.95,
-        unit="example",
+        unit=Unit("example"),
         n=10,
     )
     same = Case(model=one.model, task=one.task, seed=one.seed, cost=square, similarity=one.similarity)

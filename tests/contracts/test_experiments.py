@@ -103,8 +103,15 @@ class Doubling(Experiment):
 @pytest.fixture
 def doubling(monkeypatch: pytest.MonkeyPatch) -> None:
     """One class and one entry of the table: all that an experiment needs."""
-    names = {"verb": "double", "name": "doubling", "title": "Doubling", "path": "x.Doubling"}
-    entry = Entry(**names, group=table.CHANGE, summary="Double.", takes="text")
+    entry = Entry(
+        verb="double",
+        name="doubling",
+        title="Doubling",
+        path="x.Doubling",
+        group=table.CHANGE,
+        summary="Double.",
+        takes="text",
+    )
     monkeypatch.setattr(Entry, "load", lambda _: Doubling)
     monkeypatch.setattr("microtome.cli.app.EXPERIMENTS", {"double": entry})
 

@@ -83,26 +83,26 @@ def test_panels_along_the_steps() -> None:
     figure = draw_course(made())
     panels: list[Any] = [axes for axes in figure.axes if axes.get_xlim() == (-0.5, 6.5)]
     assert len(panels) == 4
-    change, margin, score, readouts = panels
+    change, margin, score, probes = panels
     assert change.collections[0].get_array().shape == (7, 7)
     np.testing.assert_allclose(margin.lines[0].get_ydata(), MARGINS)
     assert margin.lines[1].get_ydata()[0] == 0
     assert [text.get_text() for text in margin.texts] == ["1-3"] * 3
     assert "best linear probe" in score.get_ylabel()
-    assert [text.get_text() for text in readouts.get_xticklabels()] == [f"{step:,}" for step in STEPS]
-    told = " ".join(text.get_text().replace("\n", " ") for text in readouts.texts)
+    assert [text.get_text() for text in probes.get_xticklabels()] == [f"{step:,}" for step in STEPS]
+    told = " ".join(text.get_text().replace("\n", " ") for text in probes.texts)
     assert "blocks against score: after" in told
     assert not any(text.get_text() for text in change.get_xticklabels())
 
 
 def test_without_a_task_and_without_findings_less_is_drawn() -> None:
     bare = made(
-        score=None, readouts=[], order=None, blocks=[untested()] * 7, certain=[False] * 7, margins=[None] * 7
+        score=None, probes=[], order=None, blocks=[untested()] * 7, certain=[False] * 7, margins=[None] * 7
     )
     assert len([axes for axes in draw_course(bare).axes if axes.get_xlim() == (-0.5, 6.5)]) == 2
     draw_maps(bare)
     # A head that not every step has leaves gaps, and one score everywhere still has colors.
-    headed = draw_course(made(readouts=[], heads=[curve("step 10", 6, 0.5)]))
+    headed = draw_course(made(probes=[], heads=[curve("step 10", 6, 0.5)]))
     panel: Any = [axes for axes in headed.axes if axes.get_xlim() == (-0.5, 6.5)][-1]
     shown = panel.collections[0].get_array()
     assert shown.mask.all(axis=0).tolist() == [True, False, True, True, True, True, True]

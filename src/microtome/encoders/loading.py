@@ -217,7 +217,7 @@ def _load_model(unpacked: Unpacked, revision: str | None, trust: bool) -> tuple[
             unpacked.model, config=config, revision=revision, output_loading_info=True, **options
         )
     _check_report(unpacked.model, model, report)
-    unused = _unused(unpacked.model, model, config, report)
+    unused = _check_blocks(unpacked.model, model, config, report)
     if unpacked.adapter is not None:
         model = _merge(model, unpacked.adapter)
     return model.eval(), config, unused
@@ -249,7 +249,7 @@ def _check_config(location: str, config: Any) -> None:
             )
 
 
-def _unused(location: str, model: Any, config: Any, report: dict[str, Any]) -> tuple[str, ...]:
+def _check_blocks(location: str, model: Any, config: Any, report: dict[str, Any]) -> tuple[str, ...]:
     """
     Report unexpected tensors of the encoder in the checkpoint; those of heads and poolers are allowed.
 

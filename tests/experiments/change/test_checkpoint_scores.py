@@ -26,7 +26,7 @@ def readings_of(
     return scoring, [score_checkpoint(scoring, each, each.open(context), context) for each in checkpoints]
 
 
-def test_readouts_of_a_model_that_tells_cats_from_tea_and_of_one_that_cannot(tmp_path: Path) -> None:
+def test_probes_of_a_model_that_tells_cats_from_tea_and_of_one_that_cannot(tmp_path: Path) -> None:
     place = saved(tmp_path / "m")
     steps = {1: parted(place, 1.0, alike=True), 2: load(place)}
     task, heard = cats.cats_task(80, 40), []
@@ -37,10 +37,10 @@ def test_readouts_of_a_model_that_tells_cats_from_tea_and_of_one_that_cannot(tmp
     assert scoring.split.name == "validation"
     assert [one.step for one in readings] == [1, 2]
     assert sees.by == "linear probe"
-    assert sees.readouts is not None
-    assert len(sees.readouts) == 3
+    assert sees.probes is not None
+    assert len(sees.probes) == 3
     assert sees.layer is not None
-    assert sees.answers is sees.readouts[sees.layer - 1]
+    assert sees.answers is sees.probes[sees.layer - 1]
     score = find_score(task.main)
     values = []
     for one in readings:
@@ -50,11 +50,11 @@ def test_readouts_of_a_model_that_tells_cats_from_tea_and_of_one_that_cannot(tmp
     assert values[0] < 0.75
     assert values[1] > 0.95
     assert heard
-    # Fitted once, they are in the store; fewer examples are other readouts.
+    # Fitted once, they are in the store; fewer examples are other probes.
     again = readings_of(found, task, context)[1]
     assert again[1].answers == sees.answers
     few = readings_of(found, task, context, train_size=10)[1]
-    assert few[1].readouts != sees.readouts
+    assert few[1].probes != sees.probes
     assert [len(one.learned) for one in (few[1], sees) if one.learned is not None] == [10, 80]
     assert few[1].notes == sees.notes == ()
     with pytest.raises(

@@ -105,10 +105,10 @@ def test_the_order_in_which_blocks_and_score_came(
     found = trajectory(steps, TEXT, task=task, store=tmp_path / "s", command="microtome trajectory")
     assert found.more["certain"] == [step >= block for step in steps]
     assert found.curves[0].name == "best linear probe"
-    # Readouts of every layer, at a few steps with the last among them.
+    # Linear probes of every layer, at a few steps with the last among them.
     layered = found.curves[1:]
     assert {one.axis for one in layered} == {"layers kept"}
-    assert layered[-1].name == f"readout, step {max(steps)}"
+    assert layered[-1].name == f"linear probe, step {max(steps)}"
     assert len(layered) <= 5
     assert found.curves[0].axis == "step"
     assert found.curves[0].x == tuple(steps)
@@ -162,7 +162,7 @@ def test_a_fine_tuning_is_scored_by_its_own_head(tmp_path: Path) -> None:
     np.testing.assert_array_equal(by_folder.curves[0].values, curve.values)
 
 
-def test_what_readouts_learned_from_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_probes_learned_from_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     shallow, task = saved(tmp_path / "m"), cats.cats_task(40, 20)
     steps = {0: load(shallow), 1: moved(shallow, 3)}
     few, every = (
