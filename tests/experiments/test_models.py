@@ -75,6 +75,17 @@ def test_a_loaded_checkpoint_with_a_head_can_be_given(tmp_path: Path) -> None:
     assert one.seed == 0
 
 
+@pytest.mark.parametrize("specification", [3, "train", [], True])
+def test_a_damaged_record_of_the_store_is_refused(
+    specification: Any, encoder_of: Encoders, tmp_path: Path
+) -> None:
+    task = samples.task_of("classification")
+    place = saved(encoder_of("bert"), task, tmp_path / "1")
+    (place / "entry.json").write_text(json.dumps({"specification": specification}))
+    with pytest.raises(InputError, match=r"entry\.json must be as microtome wrote it, but got"):
+        opened(place, task)
+
+
 def test_the_digest_tells_heads_apart_that_the_encoder_does_not_hold(
     encoder_of: Encoders, tmp_path: Path
 ) -> None:

@@ -346,7 +346,9 @@ def _training(folder: Path) -> dict[str, Any]:
 
 def _train_digest(folder: Path) -> str | None:
     """The digest of the examples that a model was trained on, where its folder came from a store."""
-    return read_record(folder / RECORD).get("specification", {}).get("train")
+    record = read_record(folder / RECORD)
+    with as_written(folder / RECORD):
+        return record.get("specification", {}).get("train")
 
 
 def _of_tuned(tuned: Tuned, task: Task | None) -> Model:
