@@ -24,7 +24,7 @@ class Context:
     device : {"auto", "cpu", "cuda"}
         "auto" is a GPU where there is one. Results name the device that was used.
     threads : int, optional
-        Threads of the processor; as many as torch takes when absent.
+        Number of CPU threads; as many as torch takes when absent.
     level : float
         Coverage of intervals and bands.
     command : str
@@ -40,7 +40,7 @@ class Context:
 
     store: str | os.PathLike[str] | None = field(default=None, metadata={"help": "Folder of the store."})
     device: str = field(default="auto", metadata={"help": "auto, cpu or cuda."})
-    threads: int | None = field(default=None, metadata={"help": "Threads of the processor."})
+    threads: int | None = field(default=None, metadata={"help": "Number of CPU threads."})
     level: float = field(default=0.95, metadata={"help": "Coverage of intervals and bands."})
     command: str = ""
     progress: Progress | None = None

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from functools import cache
 from importlib import import_module
 from types import ModuleType
@@ -26,11 +25,13 @@ class LazyModule(ModuleType):
     def __getattribute__(self, name: str) -> Any:
         own = super().__getattribute__
         # The short way for a module that is imported: loops over small tensors read names often.
-        module = None if name.startswith("__") else sys.modules.get(own("__name__"))
+        module = None if name.startswith("__") else own("__dict__").get("_imported")
         return own(name) if module is None else getattr(module, name)
 
     def __getattr__(self, name: str) -> Any:
-        return getattr(import_module(self.__name__), name)
+        # Unlike `sys.modules`, which has modules that are half imported, this waits for other threads.
+        module = self.__dict__["_imported"] = import_module(self.__name__)
+        return getattr(module, name)
 
 
 if TYPE_CHECKING:

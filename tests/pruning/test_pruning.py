@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+import microtome as mt
 import tiny
 from microtome.encoders.loading import load
 from microtome.errors import InputError
@@ -52,6 +53,14 @@ def test_blocks_that_do_nothing_go(classifier: Path, solved: Callable[..., Task]
     assert f"| {at_most(found.comparison.upper)} |" in card(found)
     assert found.model is not None
     assert found.model.config.num_hidden_layers == len(found.kept)
+
+
+def test_the_majority_baseline_is_that_of_evaluate(
+    classifier: Path, solved: Callable[..., Task], shelf: Path
+) -> None:
+    task = solved(120, ("validation", "train", "test"))
+    found = prune(classifier, task, 20.0, split="validation", certify_on="test", store=shelf, **QUICK)
+    assert found.guess == mt.evaluate(classifier, task, split="test").baseline["accuracy"]
 
 
 def test_asking_again_reads_the_store(

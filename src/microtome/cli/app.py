@@ -54,7 +54,7 @@ def command(verb: str | None = None) -> Any:
         )
     for name, kind in TOOLS.items():
         _add(app, name, tool(kind), PANEL)
-    store = typer.Typer(name="store", help="Look after finished work: list, show, check, clear.")
+    store = typer.Typer(name="store", help="The store of finished work: ls, show, verify, rm, gc.")
     store.callback(no_args_is_help=True)(_start_store)
     for name, kind in STORE.items():
         _add(store, name, tool(kind))
@@ -84,7 +84,7 @@ def _stub() -> None:
 
 
 def _start_store() -> None:
-    """Look after finished work: list, show, check, clear."""
+    """The store of finished work: ls, show, verify, rm, gc."""
 
 
 def _print_version(wanted: bool) -> None:

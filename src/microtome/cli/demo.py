@@ -28,8 +28,8 @@ class Demo(QuietOption, JsonOption, Tool):
         read=Path,
     )
     seeds: Sequence[int] = option("Seeds of fine-tuning, as 1,2 or 1-3.", (1, 2))
-    quick: bool = option("Fewer examples and updates: done sooner, and less sure.", False)
-    threads: int | None = option("Threads of the processor.", None)
+    quick: bool = option("Fewer examples and updates: faster, with wider intervals.", False)
+    threads: int | None = option("Number of CPU threads.", None)
 
     def run(self, context: Context) -> None:
         """Run the demonstration, and print its main findings."""

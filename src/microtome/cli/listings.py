@@ -101,7 +101,7 @@ def list_zoo() -> Listing:
         notes = ["No encoder comes with this installation; `microtome pretrain` makes them."]
     columns: Columns = {
         "encoder": "name",
-        "learned by": "title",
+        "objective": "title",
         "parameters": lambda encoder: f"{encoder['parameters']:,}",
         "size": lambda encoder: f"{encoder['bytes'] / 1e6:.1f} MB",
         "tokens seen": lambda encoder: _measured(encoder["tokens"], lambda count: f"{count / 1e6:,.1f} M"),

@@ -207,7 +207,7 @@ LISTINGS: Mapping[str, Callable[[], Listing]] = MappingProxyType(
 
 @dataclass(frozen=True, kw_only=True)
 class Ls(JsonOption, Tool):
-    """List the entries of a table, with what each promises."""
+    """List the available measures, families, corpora, tasks, recipes, experiments and other tables."""
 
     table: str = option("Table to list.", argument=True, choices=tuple(LISTINGS), metavar="TABLE")
 

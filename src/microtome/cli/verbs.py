@@ -26,7 +26,7 @@ class SharedOptions(QuietOption, JsonOption):
 
     level: float = option("Coverage of intervals and bands.", 0.95, panel="Statistics", metavar="LEVEL")
     device: str = option("auto, cpu or cuda.", "auto", metavar="DEVICE")
-    threads: int | None = option("Threads of the processor.", None)
+    threads: int | None = option("Number of CPU threads.", None)
     store: str | None = option("Folder of the store.", None, panel="Output", metavar="DIR")
     out: Path | None = option(
         "Write result.json, table.parquet, figures and methods into this folder.",

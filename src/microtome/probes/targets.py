@@ -69,9 +69,11 @@ TARGETS: Mapping[str, Target] = MappingProxyType(
     {
         target.name: target
         for target in (
-            _words("upos", "Which universal part of speech has a word?"),
+            _words("upos", "What is the universal part of speech of a word?"),
             _words(
-                "xpos", "Which part of speech of its treebank has a word?", formats=("conllu", "brackets")
+                "xpos",
+                "What is the treebank-specific part of speech of a word?",
+                formats=("conllu", "brackets"),
             ),
             _words("deprel", _DEPRELS),
             Target(name="deprel-edge", about=_DEPRELS, kind="spans", slots=2, find=head_edges),
@@ -80,7 +82,12 @@ TARGETS: Mapping[str, Target] = MappingProxyType(
             _spans("constituents", "What sort of phrase is a span?", ("brackets", "edges")),
             _spans("entities", "What sort of name is a span?", ("iob", "edges")),
             _spans(
-                "spr", "Which properties has an argument?", ("edges",), 2, multilabel=True, recipe="small"
+                "spr",
+                "Which proto-role properties does an argument have?",
+                ("edges",),
+                2,
+                multilabel=True,
+                recipe="small",
             ),
             _spans("relations", "How are two nouns related?", ("semeval", "edges"), 2, recipe="small"),
         )

@@ -18,6 +18,7 @@ from ..tasks.items import Split
 from ..tasks.task import Task
 from ..training.cut_store import as_answers, cut_answers
 from ..training.cuts import Cut
+from ..training.evaluating import guessed_from
 from ..training.opening import Model
 from ..training.recipe import find_recipe
 from .candidates import ALL_SPANS, first_candidates, more_candidates, similar_layers
@@ -109,8 +110,9 @@ class Procedure:
         return self.answers(split, [full], small)[full]
 
     def standing(self, split: Split) -> Standing | None:
-        """The whole model beside the majority answer of the examples that choose; None without one."""
-        learned, targets = ([item.target for item in part] for part in (self.examples.choose, split))
+        """The whole model beside the majority baseline (of the training split); None without one."""
+        train = guessed_from(self.task) or self.examples.choose
+        learned, targets = ([item.target for item in part] for part in (train, split))
         majority = baseline(self.task.kind, learned, targets, self.task.labels)
         if majority is None:
             return None

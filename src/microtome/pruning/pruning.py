@@ -57,7 +57,8 @@ def run_pruning(procedure: Procedure) -> Pruned:
         if examples.confirm is not None:
             level = procedure.look_at(examples.confirm).level
             confirmed = procedure.drop(examples.confirm, kept, small, level=level)
-            claims += (about.claim("confirmation", kept, confirmed, split=examples.confirm.name),)
+            if standing is None or standing.beats:
+                claims += (about.claim("confirmation", kept, confirmed, split=examples.confirm.name),)
         if options.speed:
             speed = measure_speed(model, pruned_model, examples.certify, task)
     chosen_on, certified_on = examples.said()

@@ -65,7 +65,7 @@ class Probing(TaskOptions, LoadingOptions, Experiment):
         metavar="MODEL",
     )
     on: Any = option(
-        "File with the annotation, or a folder of files that name their splits; not for tasks.",
+        "File with the annotation, or a folder of files that name their splits; none for a task.",
         None,
         positional=True,
         panel="Input",

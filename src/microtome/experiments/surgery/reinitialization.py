@@ -78,7 +78,7 @@ class Reinitialization(Grid):
     )
     layernorm: Sequence[str] = option("Treatment of norms.", ("reset",), choices=("reset", "keep"))
     sizes: Sequence[int | None] | None = option(
-        "Numbers of training examples, as 500,5000,all; in Python None is all.",
+        "Numbers of training examples, as 500,5000,all (None in Python).",
         None,
         least=1,
         read=read_sizes,

@@ -42,7 +42,12 @@ class TruncationOptions(FineTunedExperiment):
     """Options of a truncation."""
 
     base: Any = option("Model before fine-tuning, for the arm tunedorig.", None, panel="Input")
-    arms: Sequence[str] = option("Heads to score.", ARMS, choices=ARMS)
+    arms: Sequence[str] = option(
+        "Heads to score: the fine-tuned head as it is (untuned), trained further at each layer (tuned), "
+        "trained on the model before fine-tuning (tunedorig), or logistic regression (converged).",
+        ARMS,
+        choices=ARMS,
+    )
     head_seeds: Sequence[int] = option("Seeds of the trained heads.", (0, 1, 2))
     pooler: str = option(
         "Pooler that a head reads, in TUNED and TUNEDORIG: trained with the head, or kept.",

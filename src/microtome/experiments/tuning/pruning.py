@@ -50,7 +50,7 @@ class Pruning(RecipeOptions, TaskOptions, Experiment):
     )
     task: Any = option(TASK_HELP, panel="Input", metavar="TASK")
     max_drop: float = option(
-        "Largest acceptable loss: points of 100, or units of perplexity.",
+        "Largest acceptable drop of the score, in points of 100, or in units of perplexity.",
         1.0,
         positional=True,
         panel="Statistics",
