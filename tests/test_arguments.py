@@ -16,9 +16,11 @@ import microtome as mt
 from microtome.arguments import checked
 from microtome.errors import InputError, MicrotomeError
 from microtome.runtime import find_device
+from microtome.store.shelf import Shelf
 
 # Not typed, since what is called with is wrong.
 wrong: Any = mt
+WrongShelf: Any = Shelf
 ROWS = np.random.default_rng(0).normal(size=(40, 4))
 MAP = np.corrcoef(np.random.default_rng(1).normal(size=(4, 20)))
 
@@ -39,6 +41,13 @@ MAP = np.corrcoef(np.random.default_rng(1).normal(size=(4, 20)))
         ),
         (lambda: mt.similarity(ROWS, ROWS, seed=10**400), "seed must be within 64 bits, but"),
         (lambda: mt.similarity(ROWS, ROWS, level=10**400), "level must be within 64 bits, but"),
+        (lambda: wrong.compare([{"a": 1}], on=["a b"]), "the source of a model must be a folder or a hub id"),
+        (lambda: WrongShelf(3), "store must be a folder, but got 3."),
+        (lambda: WrongShelf("\0"), "store must be a folder without a zero byte"),
+        (lambda: wrong.watch(3, layers=["x"]), "a model to watch must be a torch module, but got 'int'."),
+        (lambda: wrong.attention_similarity_matrix(None), "left must be the attention of sentences"),
+        (lambda: wrong.similarity_matrix([ROWS], measures=3), "measures must be names of measures"),
+        (lambda: mt.trajectory("a" * 3000, on=["a b c"]), "checkpoints must be in a folder that can be read"),
         (lambda: wrong.similarity(ROWS, ROWS, clusters=3), "clusters must be a flat list of ids, but got 3."),
         (lambda: wrong.analysis.convergence(3, ROWS), "x layer 0 must have the shape [rows, features]"),
         (

@@ -96,7 +96,7 @@ def _read(
     left: Iterable[Any], right: Iterable[Any] | None, choices: Sequence[Chosen], causal: bool
 ) -> dict[str, AttentionCells]:
     for side, sentences in (("left", left), ("right", right)):
-        if sentences is not None and (
+        if (sentences is not None or side == "left") and (
             not isinstance(sentences, Iterable) or isinstance(sentences, (str, bytes, Mapping))
         ):
             raise must(side, "the attention of sentences, an array each", sentences)

@@ -91,9 +91,13 @@ def watch(
 
 def find_layers(model: torch.nn.Module, wanted: str | Sequence[str]) -> list[str]:
     """Find the modules that match names or patterns, in the order of the model."""
+    if not hasattr(model, "named_modules"):
+        raise must("a model to watch", "a torch module", type(model).__name__)
     module_names = [name for name, _ in model.named_modules() if name]
     matched: set[str] = set()
     for pattern in [wanted] if isinstance(wanted, str) else wanted:
+        if not isinstance(pattern, str):
+            raise must("layers", "names or patterns of modules", pattern)
         depth = pattern.count(".")
         matches = [name for name in module_names if name.count(".") == depth and fnmatchcase(name, pattern)]
         if not matches:

@@ -146,6 +146,8 @@ def chosen_all(measures: str | Measure | Chosen | Iterable[str | Measure | Chose
         measures = [part for part in measures.split(",") if part.strip()]
     elif isinstance(measures, (Measure, Chosen)):
         measures = [measures]
+    elif not isinstance(measures, Iterable):
+        raise must("measures", "names of measures", type(measures).__name__)
     choices = {choice.label: choice for choice in (chosen(item) for item in measures)}
     if not choices:
         raise InputError("measures must name at least one measure, but got none.")

@@ -35,7 +35,11 @@ def find_store(location: str | os.PathLike[str] | None = None) -> Path:
     Path
         It need not exist.
     """
+    if location is not None and not isinstance(location, str | os.PathLike):
+        raise must("store", "a folder", location)
     folder = os.fspath(location) if location is not None else os.environ.get(VARIABLE, "")
+    if isinstance(folder, str) and "\0" in folder:
+        raise must("store", "a folder without a zero byte in its name", folder)
     if location is not None and not folder:
         raise must("store", "a folder", folder)
     try:

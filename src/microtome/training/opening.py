@@ -147,7 +147,16 @@ def open_model(
             raise must("a model", what, type(reference).__name__)
         model = Model(name=reference.name, encoder=reference, seed=place)
         return model if task is None else _with_head(model, task, pooled)
+    _source(reference)
     return _load(reference, task, context, pooled, place)
+
+
+def _source(reference: Mapping[str, Any]) -> str:
+    """The folder or hub id among the arguments of `load`."""
+    source = reference.get("source")
+    if not isinstance(source, str | os.PathLike):
+        raise must("the source of a model", "a folder or a hub id", source)
+    return str(source)
 
 
 def open_models(references: Any, task: Task, *, context: Context) -> list[Model]:
@@ -202,7 +211,7 @@ def open_encoders(references: Sequence[Any], *, context: Context) -> list[Encode
     -------
     list of Encoder
     """
-    sources = [str(reference["source"]) for reference in references if isinstance(reference, Mapping)]
+    sources = [_source(reference) for reference in references if isinstance(reference, Mapping)]
     names = iter(distinct_names(sources) if sources else ())
     return [
         open_model(

@@ -157,6 +157,8 @@ def ask(
         data = subset(data, settings.train_size, seed=run_seeds.subset)
     checkpoints = _checkpoints(settings.checkpoints)
     resolved_head = resolved_recipe.head if settings.head is None else settings.head
+    if not isinstance(resolved_head, str | Head):
+        raise must("head", "a Head or the name of one", resolved_head)
     frozen = frozen_names(encoder)
     specification: dict[str, Any] = {
         "version": 2,

@@ -130,7 +130,7 @@ def test_fine_tuned_models_are_known_by_their_seeds(place: Path, tmp_path: Path)
     same = change(base, tuned, corpus(lines, name="cats/train"), measures="rsa", store=tmp_path / "s")
     assert (same.task, same.split) == ("cats", "cats/train")
     assert found.provenance["seeds"] == [4, 7]
-    assert list(found.provenance["models"]) == ["base", "tuned 4", "tuned 7", "twin 0"]
+    assert list(found.provenance["models"]) == ["base", "tuned 4", "tuned 7", "random baseline 0"]
     assert found.curves[0].unit == "sentence and model"
 
 

@@ -82,6 +82,8 @@ def test_one_seed_says_nothing_of_others_and_bad_input_is_told(tmp_path: Path) -
     assert found.curves[0].unit == "sentence"
     with pytest.raises(InputError, match="match must be 'weakest', 'best' or a score in points"):
         tuning_methods(base, task, match="worst", **given)
+    with pytest.raises(InputError, match="trial_seeds must be at most the number of seeds, 1, but got 99"):
+        tuning_methods(base, task, **{**given, "seeds": (1,), "trial_seeds": 99})
     with pytest.raises(InputError, match="all of them diverged"):
         tuning_methods(
             base, task, methods="full", rates={"full": [1e30]}, seeds=1, clip=None, **{**given, "steps": 12}

@@ -153,6 +153,12 @@ def _by_step(training: Any, context: Context) -> dict[int, Checkpoint]:
     if not isinstance(training, str | os.PathLike):
         raise must("checkpoints", "a folder, a fine-tuned model, or encoders by their steps", training)
     place = Path(training)
+    try:
+        place.is_dir()
+    except OSError as problem:  # such as a name that is too long
+        raise InputError(
+            f"checkpoints must be in a folder that can be read, but got: {problem}."
+        ) from problem
     checkpoints = _of_series(series(place))
     record = read_record(place / PRETRAINING)
     if record and (place / "config.json").is_file():
@@ -175,7 +181,7 @@ def _of_series(models: Series) -> dict[int, Checkpoint]:
 def _is_tuning(training: Any) -> bool:
     """Whether this is what fine-tuning returned, or the folder that it wrote."""
     if isinstance(training, str | os.PathLike):
-        return (Path(training) / RUN).is_file()
+        return os.path.isfile(Path(training) / RUN)  # also of names that are too long for a file
     return hasattr(training, "checkpoints") and hasattr(training, "folder")
 
 

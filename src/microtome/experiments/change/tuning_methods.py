@@ -102,6 +102,8 @@ class TuningMethods(MeasureOptions, TextOptions, TrainingGrid):
         check_methods(self.methods, self.rates)
         if self.read and self.on is None:
             raise InputError("read must be given with on, but it is absent.")
+        if self.trial_seeds > len(self.seeds):
+            raise must("trial_seeds", f"at most the number of seeds, {len(self.seeds)}", self.trial_seeds)
 
     def grid(self, encoder: Any) -> list[Run]:
         """List the runs: all rates with the trial seeds, the first rate of each method with the others."""

@@ -170,6 +170,8 @@ def _head_name(head: Any) -> str:
 
 def check_base(base: Any, depth: int, name: str) -> None:
     """Refuse an encoder before fine-tuning that has another number of blocks than the tuned model."""
-    blocks = getattr(base, "depth", None)
+    if not hasattr(base, "depth"):
+        raise must("base", "what microtome.load gives, a hub id or a folder", base)
+    blocks = base.depth
     if blocks != depth:
         raise InputError(f"base must have {depth} blocks, as {name} has, but {base.name} has {blocks}.")
