@@ -153,10 +153,9 @@ def open_model(
 
 def _source(reference: Mapping[str, Any]) -> str:
     """The folder or hub id among the arguments of `load`."""
-    source = reference.get("source")
-    if not isinstance(source, str | os.PathLike):
-        raise must("the source of a model", "a folder or a hub id", source)
-    return str(source)
+    if not isinstance(reference.get("source"), str | os.PathLike):
+        raise must("the source of a model", "a folder or a hub id", reference.get("source"))
+    return str(reference["source"])
 
 
 def open_models(references: Any, task: Task, *, context: Context) -> list[Model]:
