@@ -9,6 +9,8 @@ import re
 import signal
 import subprocess
 import sys
+import time
+import weakref
 from contextlib import suppress
 from pathlib import Path
 
@@ -16,7 +18,7 @@ import pytest
 
 import microtome
 import tiny
-from microtome.cli import main
+from microtome.cli import _interruptible, main
 from microtome.store.shelf import Shelf
 
 SOURCE = Path(microtome.__file__).parents[1]
@@ -127,3 +129,24 @@ def test_processes_of_a_pool_keep_their_state_too(place: Path) -> None:
     left = Shelf(store).partial()
     assert [(one.folder / "state.safetensors").is_file() for one in left] == [True, True]
     assert not any(one.running for one in left)
+
+
+def test_an_interrupt_inside_a_callback_is_not_lost(capsys: pytest.CaptureFixture[str]) -> None:
+    class Thing:
+        pass
+
+    def interrupted(_: object) -> None:
+        raise KeyboardInterrupt
+
+    def drop() -> None:
+        things = [Thing()]
+        kept.append(weakref.ref(things[0], interrupted))
+        with _interruptible():
+            things.clear()
+            time.sleep(5)
+
+    kept: list[weakref.ref[Thing]] = []
+    with pytest.raises(KeyboardInterrupt):
+        drop()
+    assert kept[0]() is None
+    assert capsys.readouterr().err == ""

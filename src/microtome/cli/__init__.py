@@ -122,11 +122,21 @@ def _interruptible() -> Iterator[None]:
             number = getattr(signal, name, None)
             if number is not None and signal.getsignal(number) is signal.SIG_DFL:
                 before[number] = signal.signal(number, signal.default_int_handler)
+    report, sys.unraisablehook = sys.unraisablehook, _interrupt_again
     try:
         yield
     finally:
+        sys.unraisablehook = report
         for number, handler in before.items():
             signal.signal(number, handler)
+
+
+def _interrupt_again(problem: sys.UnraisableHookArgs) -> None:
+    """Repeat an interrupt that came inside a finalizer or a callback of a weak reference, which lose it."""
+    if isinstance(problem.exc_value, KeyboardInterrupt):
+        threading.Timer(0.02, os.kill, (os.getpid(), signal.SIGINT)).start()
+    else:
+        sys.__unraisablehook__(problem)
 
 
 def _leave_quietly() -> int:
