@@ -221,7 +221,7 @@ def arguments_of() -> argparse.ArgumentParser:
     add("--reinit-rate", type=float, default=1e-4)
     add("--reads", type=int, default=5_000, help="examples that heads of the probing curve learn from")
     add("--device", default="cpu", choices=("cpu", "cuda"))
-    add("--precision", default="float32", help="of products in training, as of finetune")
+    add("--dtype", dest="precision", default="float32", help="of products in training, as of finetune")
     add("--at-once", type=int, default=1)
     add("--time-limit", type=float, default=math.inf, metavar="SECONDS")
     add("--store", type=Path, default=Path("tuned-store"))

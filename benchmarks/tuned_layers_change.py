@@ -46,7 +46,7 @@ def changes(encoder: Any, runs: Sequence[Any], options: Mapping[str, Any], aside
     curves = {curve.name: curve for curve in found.curves}
     out: dict[str, Any] = {}
     for label in MEASURES:
-        names = {"tuned": "base to tuned", "seeds": "between seeds", "twin": "base to random twin"}
+        names = {"tuned": "base to tuned", "seeds": "between seeds", "twin": "base to random baseline"}
         told = {key: curves.get(f"{label}: {name}") for key, name in names.items()}
         tuned = told["tuned"]
         assert tuned is not None

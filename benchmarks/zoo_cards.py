@@ -242,10 +242,10 @@ def _scores(scores: Mapping[str, Any]) -> list[str]:
     if not scores:
         return [f"Tasks: {MISSING}."]
     lines = [
-        "Beside a random twin of the same shape, both tuned over the same learning rates and lengths of "
-        "training; intervals over seeds.",
+        "Beside a randomly initialized copy of the same shape, both tuned over the same learning rates and "
+        "lengths of training; intervals over seeds.",
         "",
-        "| task | encoder | random twin | difference | rates tried | epochs tried |",
+        "| task | encoder | random baseline | difference | rates tried | epochs tried |",
         "|---|---|---|---|---|---|",
     ]
     for task, comparison in sorted(scores.items()):

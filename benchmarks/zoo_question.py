@@ -258,7 +258,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     )
     parser.add_argument("--head-epochs", type=float, default=3)
     parser.add_argument("--device", default="cpu", choices=("cpu", "cuda"))
-    parser.add_argument("--precision", default="float32", help="of products in training, as of finetune")
+    parser.add_argument(
+        "--dtype", dest="precision", default="float32", help="of products in training, as of finetune"
+    )
     parser.add_argument("--bucket", action="store_true", help="examples of like length share an update")
     parser.add_argument("--abreast", type=int, default=1, help="models that train as one, at most")
     parser.add_argument("--at-once", type=int, default=1)

@@ -183,7 +183,7 @@ def ask(
     if settings.cached:
         specification["cached"] = True
     if vectorized:
-        specification["abreast"] = True
+        specification["vectorized"] = True
     return TuningRequest(
         encoder=encoder,
         task=task,
