@@ -12,13 +12,14 @@ LINT := $(VENV)/.lint
 PEERS := $(VENV)/.peers
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-fast test-benchmarks check format bench certainty clean
+.PHONY: help demo test test-fast test-benchmarks cluster-test check format bench certainty clean
 
 help:
-	@echo "make demo       take three small encoders apart in a few minutes, write demo/report.html"
+	@echo "make demo       take a small encoder apart in a minute or two, write demo/report.html"
 	@echo "make test       all tests of the package"
 	@echo "make test-fast  all but the slow ones"
 	@echo "make test-benchmarks  tests of the scripts in benchmarks/, and of the pages that they write"
+	@echo "make cluster-test  executors on a real Slurm and a Ray cluster, with kill -9 (root, Debian; 40 minutes)"
 	@echo "make check      lint, types and import floors"
 	@echo "make format     bring the code into the house form"
 	@echo "make bench      speed and memory, against the hardware and against other packages"
@@ -56,6 +57,11 @@ test-fast: $(TEST)
 
 test-benchmarks: $(TEST)
 	$(BIN)/python -m pytest -q -n auto tests/benchmarks
+
+cluster-test: $(TEST)
+	$(BIN)/python tests/cluster/contract.py
+	$(BIN)/python tests/cluster/real.py
+	$(BIN)/python tests/cluster/kills.py
 
 check: $(LINT)
 	$(BIN)/ruff check .

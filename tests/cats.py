@@ -5,8 +5,7 @@ from __future__ import annotations
 from functools import partial
 
 from microtome.randomness import generator
-from microtome.tasks.items import Item, Split
-from microtome.tasks.task import Task
+from microtome.tasks.task import Item, Split, Task
 
 KNOWN = ("mat", "reader", "long", "books", "knows", "short", "one", "sleeps", "every", "the")
 # Enough for a tiny model to tell cats from tea, most of the time.

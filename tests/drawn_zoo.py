@@ -21,7 +21,7 @@ def draw_zoo(place: Path, names: Iterable[str] = ("masked", "replaced", "every")
     """Write encoders into a folder that MICROTOME_ZOO can name."""
     from microtome.zoo.designs import find_design
     from microtome.zoo.objectives import Learner
-    from microtome.zoo.saving import save_encoder
+    from microtome.zoo.shipped import save_encoder
 
     tokenizer = (Path(microtome.zoo.__file__).parent / "tokenizer.json").read_text(encoding="utf-8")
     entries = len(json.loads(tokenizer)["model"]["vocab"])
@@ -37,7 +37,7 @@ def draw_zoo(place: Path, names: Iterable[str] = ("masked", "replaced", "every")
 
 def write_card(folder: Path, **facts: Any) -> None:
     """Write a card with what `ls zoo` lists; what is not given was not measured."""
-    from microtome.encoders.shipped import WEIGHTS, weights_digest
+    from microtome.encoders.locations import WEIGHTS, weights_digest
     from microtome.zoo.shipped import CARD, FORMAT, LISTED
 
     size = (folder / WEIGHTS).stat().st_size

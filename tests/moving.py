@@ -14,7 +14,7 @@ from microtome.encoders.loading import load
 from microtome.experiments.layer_similarity import Recorded, plan_text, record_models
 from microtome.extraction.texts import make_texts
 from microtome.randomness import generator
-from microtome.rows.options import row_options
+from microtome.rows.selecting import row_options
 
 WORDS = (*cats.KNOWN, "cat", "tea", "sit", "on", "it", "who", "likes", "a")
 

@@ -5,8 +5,7 @@ from __future__ import annotations
 from types import MappingProxyType
 from typing import Any
 
-from microtome.tasks.items import Item, Kind, Split
-from microtome.tasks.task import Task
+from microtome.tasks.task import Item, Kind, Split, Task
 from tiny import TEXT
 
 LABELS = ("no", "yes", "maybe")

@@ -64,7 +64,7 @@ def test_models_are_compared_as_printed(place, environment):
         [sys.executable, "-c", code], capture_output=True, text=True, cwd=place, env=environment, check=False
     )
     assert done.returncode == 0, done.stderr
-    assert re.search(r"debiased_cka -?0\.\d+ \[.*unit: sentence\)", done.stdout)
+    assert re.search(r"debiased_cka -?0\.\d+ \[.*over sentences\)", done.stdout)
     assert "differs most between base and tuned" in done.stdout
 
 
@@ -74,7 +74,7 @@ def test_a_model_is_tuned_as_printed(place, environment):
         [sys.executable, "-c", code], capture_output=True, text=True, cwd=place, env=environment, check=False
     )
     assert done.returncode == 0, done.stderr
-    assert re.search(r"accuracy 0\.\d+ \[.*unit: example\)", done.stdout)
+    assert re.search(r"accuracy 0\.\d+ \[.*over examples\)", done.stdout)
 
 
 def test_layers_are_cut_as_printed(place, environment):
@@ -94,7 +94,7 @@ def test_the_python_example_runs_as_printed(tmp_path):
         [sys.executable, "-W", "error", "-c", code], capture_output=True, text=True, cwd=tmp_path, check=False
     )
     assert done.returncode == 0, done.stderr
-    assert re.search(r"debiased_cka 0\.\d+ \[0\.\d+, 0\.\d+\] \(95%, unit: cluster\), n = 600", done.stdout)
+    assert re.search(r"debiased_cka 0\.\d+ \[0\.\d+, 0\.\d+\] \(95 %, over clusters\), n = 600", done.stdout)
     lines = [line for line in code.splitlines() if line.strip() and not line.startswith("import")]
     assert len(lines) <= 10
 

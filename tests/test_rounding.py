@@ -52,9 +52,7 @@ def ends(text: str) -> tuple[str, str]:
 def test_every_place_rounds_the_same_interval_outward() -> None:
     """The bounds 0.12346 and 0.98764 would both be inside themselves if they were rounded to the nearest."""
     told = Interval(low=0.12346, high=0.98764, level=0.95, method="m", unit="example", target="t")
-    estimate = Estimate(
-        value=0.5, measure="accuracy", estimator="share", n=9, low=told.low, high=told.high, interval=told
-    )
+    estimate = Estimate(value=0.5, measure="accuracy", estimator="share", n=9, interval=told)
     assert ends(str(estimate)) == ("0.1234", "0.9877")
     half: dict[str, Any] = {"low": [told.low], "high": [told.high], "band_low": [0.0], "band_high": [1.0]}
     curve = make_curve("UNTUNED", [0.5], **half)

@@ -36,6 +36,7 @@ WORDS = {
     r"\bloss [^.]{0,40}\bis ruled out\b": "a loss above X is excluded at 95 %",
     r"(?<![\w.])-?\.\d": "0.97, with its leading zero",
     r"\b(?:a|one) (?:line|row|curve|value|number|entry|panel|column) an? [a-z]+\b": "one line per job",
+    r"\d%": "95 %, with a space",
     r"\bone an? (?:layer|seed|model|job|point|block|word|example|encoder|variant)\b": "one per layer",
 }
 FORBIDDEN = re.compile("|".join(f"(?P<w{k}>{pattern})" for k, pattern in enumerate(WORDS)), re.IGNORECASE)
@@ -142,6 +143,7 @@ def test_module_docstrings_state_what_a_module_is() -> None:
         "accuracy .97",
         "A loss of 1 point is ruled out.",
         "A line a job.",
+        "95% intervals",
     ],
 )
 def test_a_forbidden_word_is_named_with_its_place_and_replacement(text: str) -> None:

@@ -82,7 +82,7 @@ TEXT = [
 
 def wordpiece() -> Any:
     """A tokenizer as BERT has it, trained on a few sentences."""
-    from microtome.zoo.wordpiece import train_wordpiece
+    from microtome.zoo.text import train_wordpiece
 
     made = train_wordpiece(TEXT, 150)
     return _framed(made, "[CLS] $A [SEP]", "[CLS] $A [SEP] $B:1 [SEP]:1", ("[CLS]", "[SEP]"))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from microtome.probes.structural.distances import Trees, read_trees
+from microtome.probes.structural.trees import Trees, read_trees
 
 HIDDEN = 16  # dimensions in which the trees lie; sentences have at most one word more
 

@@ -28,15 +28,16 @@ from .experiments.surgery.truncation import truncate as truncate
 from .experiments.table import EXPERIMENTS as EXPERIMENTS
 from .experiments.tuning.pruning import prune as prune
 from .findings.opening import open_found
+from .interventions.applying import INTERVENTIONS as INTERVENTIONS
 from .interventions.applying import apply as apply
-from .interventions.freeze import Freeze as Freeze
-from .interventions.permute import Permute as Permute
+from .interventions.blocks import Freeze as Freeze
+from .interventions.blocks import Permute as Permute
+from .interventions.blocks import Skip as Skip
+from .interventions.blocks import Truncate as Truncate
 from .interventions.reinit import Reinit as Reinit
-from .interventions.skip import Skip as Skip
-from .interventions.table import INTERVENTIONS as INTERVENTIONS
-from .interventions.truncate import Truncate as Truncate
 from .measures.table import EVERYTHING
-from .report.making import report as report
+from .report.writing import report as report
+from .studies.file import study as study
 from .tasks.corpus import corpus as corpus
 from .tasks.loading import task as task
 from .tasks.subset import held_out as held_out
@@ -45,10 +46,10 @@ from .training.evaluating import evaluate as evaluate
 from .training.finetuning import finetune as finetune
 from .training.heads.head import HEADS as HEADS
 from .training.heads.head import Head as Head
-from .training.multi_seed import over_seeds as over_seeds
 from .training.opening import open_tuned as open_tuned
 from .training.recipe import RECIPES as RECIPES
 from .training.recipe import Recipe as Recipe
+from .training.tuned import over_seeds as over_seeds
 
 MEASURES = EVERYTHING
 open = open_found

@@ -65,7 +65,6 @@ LARGEST: Mapping[str, int] = {
     "random_draws": 10_000,
     "draws": 1_000_000,
     "repeats": 10_000,
-    "beam": 10_000,
 }
 _LONGEST = 4_000  # characters of a path; systems take no more
 # Classes of the package, known by what they have, so that nothing is imported for a check.

@@ -40,6 +40,29 @@ def whole_number(name: str, value: Any, least: int | None = None, most: int | No
     raise must(name, f"a whole number{limits if most is None else f' between {least} and {most:,}'}", value)
 
 
+def real_number(name: str, value: Any, least: float | None = None) -> float:
+    """
+    Return a number that is finite.
+
+    Parameters
+    ----------
+    name : str
+        The name of the argument in the error.
+    value : object
+    least : float, optional
+
+    Examples
+    --------
+    >>> real_number("--older-than", "week", 0)
+    Traceback (most recent call last):
+    microtome.errors.InputError: --older-than must be a number of at least 0, but got 'week'.
+    """
+    number: Any = value if isinstance(value, Real) and not _is_truth(value) else None
+    if number is not None and is_finite(number) and (least is None or number >= least):
+        return float(number)
+    raise must(name, f"a number{'' if least is None else f' of at least {least:g}'}", value)
+
+
 def is_finite(value: Any) -> bool:
     """
     Whether a real number is finite as a float; whole numbers may be too large to be one.

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import os
+import time
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 
 from .checks import check_level
-from .runtime import find_device
+from .runtime import duration, find_device
 
 Progress = Callable[[str, int, int], None]
+# Seconds between lines of progress.
+BETWEEN = 30.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -38,10 +41,10 @@ class Context:
     0.9
     """
 
-    store: str | os.PathLike[str] | None = field(default=None, metadata={"help": "Folder of the store."})
-    device: str = field(default="auto", metadata={"help": "auto, cpu or cuda."})
-    threads: int | None = field(default=None, metadata={"help": "Number of CPU threads."})
-    level: float = field(default=0.95, metadata={"help": "Coverage of intervals and bands."})
+    store: str | os.PathLike[str] | None = None
+    device: str = "auto"
+    threads: int | None = None
+    level: float = 0.95
     command: str = ""
     progress: Progress | None = None
 
@@ -71,3 +74,29 @@ class Context:
 
 # Results go to the usual places, and nobody listens.
 SILENT = Context()
+
+
+class ProgressLines:
+    """
+    Progress as a line now and then, with the time left, where there is no terminal for a bar.
+
+    Parameters
+    ----------
+    write : callable
+        Takes a line.
+    """
+
+    def __init__(self, write: Callable[[str], None]) -> None:
+        self.write, self.told = write, time.monotonic()
+        self.what, self.start, self.before = "", 0.0, 0
+
+    def report(self, what: str, done: int, total: int) -> None:
+        """Take a label, the number of steps done and their total, 0 where nobody knows it."""
+        now = time.monotonic()
+        if what != self.what:
+            self.what, self.start, self.before = what, now, done
+        if now - self.told < BETWEEN or done <= self.before:
+            return
+        self.told = now
+        left = (now - self.start) / (done - self.before) * (total - done)
+        self.write(f"{what}: {done:,}" + (f" of {total:,}, about {duration(left)} left" if total else ""))

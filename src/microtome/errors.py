@@ -8,6 +8,8 @@ import re
 from collections.abc import Iterable
 from pathlib import Path
 
+MOST_GUESSES = 4  # more names that share a word or a beginning are no guess
+
 
 class MicrotomeError(Exception):
     """The base of every error this package raises on purpose."""
@@ -99,6 +101,39 @@ def unknown(kind: str, name: object, allowed: Iterable[str]) -> UnknownNameError
     "measure must be one of pwcca, rsa, svcca, but got 'svca'. Did you mean svcca?"
     """
     names = sorted(allowed)
-    close = difflib.get_close_matches(str(name), names, n=1)
-    guess = f" Did you mean {close[0]}?" if close else ""
-    return UnknownNameError(f"{kind} must be one of {', '.join(names)}, but got {shown(name)}.{guess}")
+    return UnknownNameError(
+        f"{kind} must be one of {', '.join(names)}, but got {shown(name)}.{guess(str(name), names)}"
+    )
+
+
+def unreachable(what: str, name: str) -> WorkError:
+    """
+    Write the house sentence for a hub that cannot be reached, and that may have what was asked for.
+
+    Examples
+    --------
+    >>> str(unreachable("a dataset", "owner/name")).partition("but ")[2]
+    "there is no folder 'owner/name', and the hub cannot be reached."
+    """
+    return WorkError(
+        f"{what} must be a folder that exists or one on the hub, but there is no folder {name!r}, and the "
+        "hub cannot be reached."
+    )
+
+
+def guess(name: str, allowed: Iterable[str], prefix: str = "") -> str:
+    """
+    Ask whether one of the allowed names was meant: one with the same word or beginning, or the nearest.
+
+    Examples
+    --------
+    >>> guess("wu", ["tamkin2020", "wu2020"]), guess("cka", ["linear_cka", "rbf_cka", "svcca"])
+    (' Did you mean wu2020?', ' Did you mean linear_cka or rbf_cka?')
+    >>> guess("learning", ["wu2020"])
+    ''
+    """
+    names = list(allowed)
+    same = [other for other in names if name in re.split("[-_]", other)]
+    same = same or [other for other in names if name and other.startswith(name)]
+    close = same if 0 < len(same) <= MOST_GUESSES else difflib.get_close_matches(name, names, n=1)
+    return f" Did you mean {listed(prefix + other for other in close)}?" if close else ""

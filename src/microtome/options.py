@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import MISSING, Field, dataclass, field, fields
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 Panel = Literal["Input", "Rows", "Model", "Statistics", "Output"]
+PANELS: Sequence[str] = get_args(Panel)
 _KEY = "option"
 
 
@@ -19,6 +20,10 @@ class Option:
     ----------
     help : str
         One sentence.
+    python : str
+        What only Python takes, which `--help` leaves out.
+    example : str
+        A value as it is typed.
     panel : str
         Where `--help` shows it.
     argument : bool
@@ -29,7 +34,9 @@ class Option:
         On the command line, where it is not that of the field.
     choices : sequence of str
         The values, or the parts of a value, that are allowed; any when empty.
-    least, most : float, optional
+    empty : bool
+        Whether none of the choices may be taken.
+    least, most : int, optional
     repeated : bool
         Whether the command line takes it several times, once per value.
     short : str, optional
@@ -41,13 +48,16 @@ class Option:
     """
 
     help: str
+    python: str = ""
+    example: str = ""
     panel: Panel = "Model"
     argument: bool = False
     positional: bool = False
     name: str | None = None
     choices: Sequence[str] = ()
-    least: float | None = None
-    most: float | None = None
+    empty: bool = False
+    least: int | None = None
+    most: int | None = None
     repeated: bool = False
     short: str | None = None
     metavar: str | None = None
@@ -95,3 +105,33 @@ def default_of(option_field: Field[Any]) -> Any:
     if option_field.default_factory is not MISSING:
         return option_field.default_factory()
     return option_field.default
+
+
+def type_of(option_field: Field[Any]) -> str:
+    """The type of an option, beside None."""
+    return str(option_field.type).removesuffix(" | None")
+
+
+def flag_of(option_field: Field[Any], facts: Option) -> str:
+    """The name of an option as it is typed."""
+    return "--" + (facts.name or option_field.name).replace("_", "-")
+
+
+def as_typed(default: Any) -> str | None:
+    """A default as a user would type it; None where there is none to show."""
+    if isinstance(default, tuple | list):
+        return ",".join(str(part) for part in default)
+    value = getattr(default, "name", default)
+    return f"{value:g}" if isinstance(value, float) else str(value) if value or value == 0 else None
+
+
+def help_of(option_field: Field[Any], facts: Option) -> str:
+    """What `--help` says of an option: its sentence, what may be typed, and its default."""
+    number = "One or more of" if "Seq" in type_of(option_field) else "One of"
+    choices = f" {number} {', '.join(facts.choices)}." if facts.choices else ""
+    ends = {"at least": facts.least, "at most": facts.most}
+    limits = [f"{words} {end:,}" for words, end in ends.items() if end is not None]
+    default = None if is_required(option_field) else default_of(option_field)
+    if default is not False and (shown := "on" if default is True else as_typed(default)):
+        limits.append(f"default: {shown.replace(',', ', ')}")
+    return f"{facts.help}{choices}" + (f" [{'; '.join(limits)}]" if limits else "")

@@ -145,6 +145,22 @@ def test_a_target_is_reached_or_not(engine: ModuleType) -> None:
     assert [cells[-1] for cells in table.rows] == ["yes", "**no**"]
 
 
+def test_the_table_of_intervals(load: Callable[[str], ModuleType]) -> None:
+    intervals, promises = load("intervals"), load("promises")
+    result = intervals.run(rows=(40, 120), layers=2, width=24, repeats=1)
+    (table,) = intervals.tables(intervals.merged([result]))
+    assert [(row[0], row[2]) for row in table.rows if row[1] == "120"] == [
+        *(("debiased_cka", name) for name in intervals.CLUSTERS),
+        *((measure, name) for measure in ("svcca", "pwcca") for name in intervals.OF_SUBSPACES),
+    ]
+    assert [row[0] for row in table.rows if row[1] == "40"] == ["debiased_cka"] * 4 + ["svcca"] * 2
+    assert json.loads(json.dumps(result)) == result
+    kept = [line | {"ratio": 1.0} for line in result["lines"]]
+    assert promises.missed({"intervals": {**result, "lines": kept}}) == []
+    (sentence,) = promises.missed({"intervals": {**result, "lines": [kept[0] | {"ratio": 2.51}]}})
+    assert "independent rows: intervals take 2.51 plain maps, promised 2.5." in sentence
+
+
 def test_a_cell_cannot_break_its_table(engine: ModuleType) -> None:
     table = engine.Table(title="T", header=("a", "b"), rows=(("one\ntwo | three", "4"),))
     assert table.markdown().splitlines()[-1] == r"| one two \| three | 4 |"
@@ -243,6 +259,20 @@ def test_looking_at_layers_is_timed_and_shown(load: Callable[[str], ModuleType])
     assert all(len(row) == len(t.header) for t in (rows, memory, attention) for row in t.rows)
     broken = load("promises").missed({"extraction": result | {"memory": {"growth": 2.0}}})
     assert "memory of extraction grows 2.00 times, promised flat." in broken
+
+
+def test_a_whole_comparison_is_timed_beside_its_forward_passes(
+    load: Callable[[str], ModuleType], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    speed = load("compare_speed")
+    monkeypatch.setattr(speed, "processes", lambda *_: {"start": 1.0, "command": 2.0})
+    result = speed.measure("cpu", shape="small", count=60, repeats=1, profile=tmp_path / "profile.txt")
+    assert json.loads(json.dumps(result)) == result
+    assert (result["sentences"], result["batches"]) == (60, 1)
+    assert result["padded"] > result["tokens"] > result["rows"] > 60
+    shown = speed.table(result)
+    assert [row[0] for row in shown.rows][:3] == [speed.FORWARD, speed.OPEN, speed.COMMAND]
+    assert "self_cpu_time_total" in (tmp_path / "profile.txt").read_text()
 
 
 def test_the_device_benchmark_on_a_processor(
@@ -366,3 +396,25 @@ def test_the_command(tmp_path: Path) -> None:
         [*command, "--load", str(results)], env=environment, capture_output=True, text=True, check=True
     )
     assert again.stdout == first.stdout
+
+
+DEMONSTRATION = """
+import pathlib, sys, time
+out = pathlib.Path(sys.argv[sys.argv.index("--out") + 1])
+out.mkdir()
+print("[1/2,   0 s] masked: layers", file=sys.stderr, flush=True)
+(out / "picture.svg").write_text("")
+print("no step", file=sys.stderr, flush=True)
+time.sleep(0.3)
+print("[2/2,   0 s] the report", file=sys.stderr, flush=True)
+"""
+
+
+def test_the_time_of_the_demonstration(tmp_path: Path, load: Callable[[str], ModuleType]) -> None:
+    (tmp_path / "src" / "microtome").mkdir(parents=True)
+    (tmp_path / "src" / "microtome" / "__main__.py").write_text(DEMONSTRATION)
+    steps, picture = load("demo_time").run(tmp_path / "src", ["--seeds", "1"], tmp_path / "kept")
+    assert [what for what, _, _ in steps] == ["masked: layers", "the report", "the end"]
+    assert all(spent >= 0 for _, spent, _ in steps)
+    assert 0 < picture[1] <= steps[-1][2]
+    assert (tmp_path / "kept" / "picture.svg").is_file()

@@ -153,11 +153,12 @@ def test_shares_of_cells_are_judged_by_their_own_spread(benchmark: ModuleType) -
 def test_the_package_answers_as_a_user_would_see(results: dict[str, Any]) -> None:
     tables = results["tables"]
     seen = {(row["data"], row["measure"]): row["interval"] for row in tables["C1"] + tables["C2"]}
-    assert len(seen) == 2 * 4 + 2 * 5
+    assert len(seen) == 2 * 5 + 2 * 6
     assert seen["ln 200 x 64", "debiased_cka"] == "influence function, rows"
     assert seen["ln, 40 of 2-22 rows", "debiased_cka"] == "jackknife over groups of clusters, clusters"
     assert seen["ln, 80 of 2-22 rows", "debiased_cka"] == "influence function, clusters"
-    assert seen["ln, 80 of 2-22 rows", "svcca"] == "half-sampling, clusters"
+    assert seen["ln, 80 of 2-22 rows", "svcca"] == "influence function, clusters"
+    assert seen["ln, 80 of 2-22 rows", "neuron_correlation"] == "half-sampling, clusters"
     assert seen["ln, 80 of 2-22 rows", "debiased_cka, sentences not given"] == "influence function, rows"
     by = {(row["data"], row["measure"]): row for row in tables["C1"] + tables["C2"]}
     aware, blind = (
@@ -180,7 +181,7 @@ def test_results_are_written_read_and_judged(
     assert benchmark.main(["--read", str(source), "--markdown", str(tmp_path / "tables.md")]) == 1
     assert "Promises that were not kept:\nC1 | ln 200 x 64 | " in capsys.readouterr().out
     text = (tmp_path / "tables.md").read_text()
-    assert text.count("\n| ln 200 x 64 | ") == 4 + 2
+    assert text.count("\n| ln 200 x 64 | ") == 5 + 2
     kept = {name: [row | {"problems": []} for row in rows] for name, rows in results["tables"].items()}
     source.write_text(json.dumps(results | {"tables": kept}))
     assert benchmark.main(["--read", str(source)]) == 0

@@ -14,8 +14,8 @@ from predictive_validity import Case, predictive_validity
 from predictive_validity_words import adjusted_p
 
 from microtome.errors import InputError
-from microtome.findings.intervals import Unit
 from microtome.findings.results import SpanMap, open_result
+from microtome.findings.words import Unit
 from microtome.randomness import generator
 
 

@@ -21,8 +21,7 @@ from microtome.inference.answers import Answers
 from microtome.inference.pairing import compare_scores
 from microtome.probes.dataset import Probed
 from microtome.scores.table import find_score
-from microtome.tasks.items import Item, Split
-from microtome.tasks.task import Task
+from microtome.tasks.task import Item, Split, Task
 from tiny import save_checkpoint
 
 Load = Callable[[str], ModuleType]

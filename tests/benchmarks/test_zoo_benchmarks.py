@@ -17,7 +17,7 @@ from zoo_cards import check_card, write_card
 import microtome as mt
 from microtome.zoo.designs import find_design
 from microtome.zoo.objectives import Learner
-from microtome.zoo.saving import save_encoder
+from microtome.zoo.shipped import save_encoder
 from microtome.zoo.text import read_text
 
 Load = Callable[[str], ModuleType]

@@ -73,7 +73,7 @@ def test_the_page_says_it_in_words_and_the_hub_reads_its_head(folder: Path) -> N
     for words in (
         "| Tokens read | 516,096,000 |",
         "| Text | Some \\| texts |",
-        "35.2% of hidden tokens guessed (34.4% to 36.0%), n = 12,345; most frequent token: 4.1%",
+        "35.2 % of hidden tokens guessed (34.4 % to 36.0 %), n = 12,345; most frequent token: 4.1 %",
         "| stsb | 0.581 (0.550 to 0.610), 5 seeds, best at epochs 10, rate 0.0003 | 0.147 (0.130 to 0.160), "
         "5 seeds, best at rate 0.0001 | 0.435 (0.400 to 0.470) | 0.0001, 0.0003 | 3, 10 |",
         "| mrpc | 0.700 | not measured | not measured | not measured | not measured |",

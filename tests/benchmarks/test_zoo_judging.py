@@ -13,7 +13,7 @@ from microtome.errors import InputError
 from microtome.zoo.designs import find_design
 from microtome.zoo.objectives import Learner
 from microtome.zoo.pretraining import pretrain
-from microtome.zoo.saving import save_encoder
+from microtome.zoo.shipped import save_encoder
 from microtome.zoo.text import Text, read_text
 
 SMALL: dict[str, Any] = {

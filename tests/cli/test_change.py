@@ -108,8 +108,8 @@ def test_documents_of_a_text_are_named_as_the_unit(
     ]
     assert main([*words, "--read", "blank_lines=documents"]) == 0
     shown = " ".join(capsys.readouterr().out.split())
-    assert "unit: document and model" in shown
-    assert "unit: sentence" not in shown
+    assert "over documents and " in shown
+    assert "over sentences" not in shown
     document = told(capsys, [*words, "--read", "blank_lines=documents"])
     assert {one["unit"] for one in document["curves"]} == {"document and model", "document"}
     assert "in 12 documents" in document["methods"]
@@ -160,7 +160,7 @@ def test_layers_are_scored_as_the_paper_did(
 ) -> None:
     words = ["localize", models[0], "--on", text, "--halves", "2", "--rotations", "2", "--published", "wu"]
     assert main([*words, *store, "--dry-run"]) == 0
-    assert "one row a word: its last sub-word; no special tokens in the input" in capsys.readouterr().out
+    assert "one row per word: its last sub-word; no special tokens in the input" in capsys.readouterr().out
     assert main([*words, *store, "--out", str(tmp_path), "--json"]) == 0
     document = json.loads(capsys.readouterr().out, parse_constant=pytest.fail)
     assert document["more"]["published"] == "wu"
@@ -174,19 +174,22 @@ def test_layers_are_scored_as_the_paper_did(
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (["change", "BASE", "--on", "TEXT"], "Missing argument 'TUNED...'"),
+        (["change", "BASE", "--on", "TEXT"], "change must be given TUNED. Fine-tuned models, one per seed"),
         (["change", "BASE", "TUNED", "TUNED", "--on", "TEXT"], TWICE),
         (["change", "BASE", "TUNED", "--on", "TEXT", "--measures", "rsaa"], "Did you mean rsa?"),
         (["change", "BASE", "TUNED", "--on", "TEXT", "--level", "2"], "--level must be between 0 and 1"),
         (["change", "BASE", "TUNED", "--on", "TEXT", "--rows", "words"], "rows must be one of cls, mean"),
-        (["domains", "BASE", "TUNED", "--inside", "TEXT"], "Missing option '--outside'"),
+        (
+            ["domains", "BASE", "TUNED", "--inside", "TEXT"],
+            "domains must be given --outside. Other sentences: a file",
+        ),
         (
             ["domains", "BASE", "TUNED", "--inside", "TEXT", "--outside", "TEXT", "--template", "triple"],
             "template must be",
         ),
         (
             ["domains", "BASE", "TUNED", "--inside", "TEXT", "--outside", "TEXT", "--read-outside", "x"],
-            "--read-outside must be name=value, but got 'x'",
+            "--read-outside must be name=value, such as column.text=sentence, but",
         ),
         (["change", "BASE", "BASE", "--on", "TEXT"], TWICE),
         (["domains", "BASE", "BASE/", "--inside", "TEXT", "--outside", "TEXT"], TWICE),

@@ -18,7 +18,7 @@ import pytest
 import microtome as mt
 import tiny
 from microtome.cli import main
-from microtome.findings.places import SAME_TOKEN
+from microtome.findings.cells import SAME_TOKEN
 from microtome.randomness import generator
 
 SOURCE = Path(mt.__file__).parents[1]
@@ -91,15 +91,15 @@ def test_the_map_is_that_of_the_library(here: Path, capsys: pytest.CaptureFixtur
 def test_two_seeds_are_printed_with_what_is_found(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["compare", "base", "seed 1", "--on", "lines.txt", "--certainty"]) == 0
     said = capsys.readouterr()
-    assert "95% interval (sentence)" in said.out
+    assert "95 % interval (sentence)" in said.out
     assert "same layers" in said.out
     assert "differs most between base and seed 1" in said.out
     assert "of the layers of base are most similar to the layer of seed 1 at their own depth" in said.out
     assert "Share: " not in said.out
     rows = sum(len(line.split()) for line in Path("lines.txt").read_text().splitlines())
-    assert f"{rows} rows (one row a word: its last sub-word)." in said.out
+    assert f"{rows} rows (one row per word: its last sub-word)." in said.out
     assert said.err.startswith(
-        f"2 models, 8 layers, {rows} rows (one row a word: its last sub-word): about 1 MB"
+        f"2 models, 8 layers, {rows} rows (one row per word: its last sub-word): about 1 MB"
     )
 
 
@@ -140,7 +140,7 @@ def test_a_folder_is_filled_and_read_again(
     assert "The layers of 2 models (4 of `base`, 4 of `seed 1`) were compared with each other" in page
     assert f"In `svcca`, 28 of 64 cells are undefined ({SAME_TOKEN})." in page
     assert "on 0 " not in page
-    assert "The rows are of `lines`: one row an example: the token that stands for it." in page
+    assert "The rows are of `lines`: one row per example: the token that stands for it." in page
     assert "differs most between base and seed 1" in page
     assert "microtome compare base 'seed 1' --on lines.txt" in page
 
@@ -207,23 +207,22 @@ def test_models_of_one_name_are_told_apart(
     read = as_json(capsys, *map(str, places), "--on", "lines.txt", "--random-baselines", "1")
     names = [name.rpartition("/")[0] for name in read["maps"][0]["left"]]
     assert list(dict.fromkeys(names)) == [
-        "run1-checkpoint-best", "run2-checkpoint-best", "run1-checkpoint-best-random0",
+        "run1-best", "run2-best", "run1-best-random0",
     ]  # fmt: skip
 
 
 @pytest.mark.parametrize(
     "words, said",
     [
-        ("base", "Missing option '--on'."),
+        ("base", "compare must be given --on. Corpus: a file, a folder, hub:ID or task:NAME/SPLIT."),
         ("base --on nowhere.conllu", "source must be a file or a folder that exists, or hub:NAME, but"),
         ("base --on lines.txt -m debiased_ck", "but got 'debiased_ck'. Did you mean debiased_cka?"),
-        ("nowhere --on lines.txt", "there is no folder 'nowhere', and the hub cannot be reached."),
         ("bare --on lines.txt", "bare must hold a tokenizer (tokenizer.json or vocab.txt), but"),
         ("base base --on lines.txt", "names of models must differ, but 'base' stands twice"),
-        ("base --on lines.txt --random-baselines 3,4", "Invalid value for '--random-baselines'"),
-        ("base --on lines.txt --random-baselines=-1", "Invalid value for '--random-baselines'"),
+        ("base --on lines.txt --random-baselines 3,4", "--random-baselines must be a whole number between 0"),
+        ("base --on lines.txt --random-baselines=-1", "--random-baselines must be a whole number between 0"),
         ("base --on lines.txt --rows words", "rows must be one of cls, mean, token, word, but got 'w"),
-        ("base --on lines.txt --read x", "--read must be name=value, but got 'x'."),
+        ("base --on lines.txt --read x", "--read must be name=value, such as "),
         ("base --on lines.txt --level 2", "--level must be between 0 and 1, but got 2"),
         ("base --on lines.txt --rows cls -m attention_js", "attention_js must be asked of rows of"),
         ("base gpt --on lines.txt --rows token", "rows of tokens must come from models with one tok"),

@@ -54,7 +54,7 @@ def test_what_was_recorded_is_told(here: Path, capsys: pytest.CaptureFixture[str
     rows = sum(len(line.split()) for line in LINES)
     assert said.out == f"4 layers of {rows} rows in {entry.folder}\n"
     assert said.err.startswith(
-        f"1 model, 4 layers, {rows} rows (one row a word: its last sub-word): about 1 MB"
+        f"1 model, 4 layers, {rows} rows (one row per word: its last sub-word): about 1 MB"
     )
     assert entry.provenance["command"] == "microtome extract bert --on lines.txt"
 
@@ -246,15 +246,14 @@ def test_quiet_prints_the_result_alone(here: Path, capsys: pytest.CaptureFixture
 @pytest.mark.parametrize(
     "words, said",
     [
-        ("bert", "Missing option '--on'."),
+        ("bert", "extract must be given --on. Corpus: a file, a folder, hub:ID or task:NAME/SPLIT."),
         ("bert --on nowhere.txt", "source must be a file or a folder that exists, or hub:NAME, but got"),
-        ("nowhere --on lines.txt", "there is no folder 'nowhere', and the hub cannot be reached."),
         ("empty --on lines.txt", "empty must hold a model, but the folder is empty."),
         ("bert --on lines.txt --rows line", "rows must be one of cls, mean, token, word, but got 'l"),
         ("bert --on lines.txt --subword x", "subword must be one of first, last, mean, but got 'x'."),
         ("bert --on lines.txt --storage int8", "storage must be one of bfloat16, float16, float32, but"),
-        ("bert --on lines.txt --read columns", "--read must be name=value, but got 'columns'."),
-        ("bert --on lines.txt --read =1", "--read must be name=value, but got '=1'."),
+        ("bert --on lines.txt --read columns", "--read must be name=value, such as column.text="),
+        ("bert --on lines.txt --read =1", "--read must be name=value, such as column.text="),
         ("bert --on lines.txt --read lang=en", "but got 'lang'."),
         ("bert --on lines.txt --device moon", "device must be a torch device such as 'cpu'"),
         ("bert --on lines.txt --out lines.txt", "a folder to write to must be one that can be made"),

@@ -43,7 +43,7 @@ def layers(tmp_path: Path) -> str:
 
 def test_help_names_the_verbs_and_the_exit_codes() -> None:
     done = type_in("--help")
-    for word in ("similarity", "ls", "demo", "--version", "130 "):
+    for word in ("similarity", "ls", "demo", "--version", "130"):
         assert word in done.stdout
     assert done.stderr == ""
 
@@ -76,15 +76,27 @@ def test_the_verb_without_words_shows_its_help(capsys: pytest.CaptureFixture[str
         (["simlarity"], "microtome: No such command 'simlarity'. Did you mean 'similarity'?\n"),
         (
             ["ls", "measure"],
-            "microtome: table must be one of corpora, experiments, families, measures, recipes, targets, "
-            "tasks, zoo, but got 'measure'. "
+            "microtome: table must be one of claims, corpora, experiments, families, layouts, measures, "
+            "recipes, studies, targets, tasks, zoo, but got 'measure'. "
             "Did you mean measures?\n",
         ),
-        (["similarity", "a", "b", "c"], "microtome: Got unexpected extra argument(s) (c).\n"),
+        (
+            ["similarity", "a", "b", "c"],
+            "microtome: similarity takes A and B only, but also got c; several values of one option are ",
+        ),
         (["similarity", "nowhere.npy"], "microtome: path must be a file or a folder that exists, but got "),
-        (["similarity", "a.npy", "--bogus"], "microtome: No such option: --bogus"),
-        (["similarity", "a.npy", "--sample", "many"], "microtome: Invalid value for '--sample': "),
-        (["similarity", "a.npy", "--seed", "-1"], "microtome: Invalid value for '--seed': "),
+        (
+            ["similarity", "a.npy", "--bogus"],
+            "microtome: similarity has no option --bogus, see microtome similarity --help.",
+        ),
+        (
+            ["similarity", "a.npy", "--sample", "many"],
+            "microtome: --sample must be a whole number of at least 4, but got 'many'.",
+        ),
+        (
+            ["similarity", "a.npy", "--seed", "-1"],
+            "microtome: --seed must be a whole number of at least 0, but got -1.",
+        ),
     ],
 )
 def test_a_wrong_request_is_answered_with_one_sentence(
@@ -105,7 +117,7 @@ def test_a_wrong_request_is_answered_with_one_sentence(
         (["-m", "svcca:threshold=3"], "option threshold must be at least 0.01 and at most 1, but got '3'."),
         (["-m", "attention_js"], "attention_js must be given attention maps"),
         (["--level", "2"], "--level must be between 0 and 1, but got 2.0."),
-        (["--sample", "2"], "Invalid value for '--sample': "),
+        (["--sample", "2"], "--sample must be a whole number of at least 4, but got 2."),
         (["--remove-top", "5"], "below the narrowest layer's 5 features, but got 5."),
         (["--memory", "lots"], "memory must be an amount such as '2GB'"),
         (["--device", "abacus"], "device must be a torch device such as 'cpu' or 'cuda', but got 'abacus'."),
@@ -267,3 +279,31 @@ def test_a_reader_that_leaves_is_no_failure(words: list[str]) -> None:
     finally:
         os.close(write)
     assert (done.returncode, done.stderr) == (141, "")
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        "finetune nowhere --task polarity",
+        "skip nowhere --task polarity",
+        "extract nowhere --on lines.txt",
+        "compare nowhere --on lines.txt",
+        "finetune zoo:masked --task wnli",
+        "extract zoo:masked --on hub:nowhere/nothing",
+    ],
+)
+def test_a_hub_that_cannot_be_reached_is_failed_work(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], words: str
+) -> None:
+    import huggingface_hub.constants
+
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(huggingface_hub.constants, "HF_HUB_OFFLINE", True)
+    Path("lines.txt").write_text("a line\n")
+    assert main([*words.split(), "--quiet", "--store", "store"]) == 1
+    error = capsys.readouterr().err
+    pattern = (
+        r"microtome: a (model|dataset) must be a folder that exists or one on the hub, but there is no "
+        r"folder '.+', and the hub cannot be reached\.\n"
+    )
+    assert re.fullmatch(pattern, error)

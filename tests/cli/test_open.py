@@ -45,7 +45,7 @@ SLOW = {
     "trajectory": ["RUN", "--on", "TEXT", "--sample", "60"],
 }
 # What these verbs write is no result: a page, a table on the screen, a folder of several results, an entry.
-OTHERS = {"report", "ls", "demo", "store", "call"}
+OTHERS = {"report", "figure", "ls", "demo", "study", "store", "call"}
 
 
 @pytest.fixture(scope="module")

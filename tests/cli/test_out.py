@@ -34,7 +34,7 @@ VERBS = {
     "trajectory": "trajectory run --on lines.txt",
     "report": "report results",
     "pretrain": "pretrain masked --corpus lines.txt --set steps=1",
-    "demo": "demo --quick",
+    "demo": "demo",
 }
 FOREIGN = (
     *("result.json", "table.parquet", "methods.md", "references.bib", "figures/scores.png", "notes.txt"),
@@ -70,7 +70,7 @@ def test_the_verbs_are_all_there_are() -> None:
     with_out = {
         name for name, verb in built.commands.items() if any("--out" in option.opts for option in verb.params)
     }
-    assert with_out == set(VERBS)
+    assert with_out - {"figure"} == set(VERBS), "a figure is one file"
 
 
 @pytest.mark.parametrize("verb", VERBS)

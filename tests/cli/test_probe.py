@@ -82,24 +82,33 @@ def test_the_result_is_taken_by_a_report(
         ),
         (
             ["--target", "task:rte", "--control-task"],
-            "--control-task must be given with another target than a task",
+            "--control-task must be left out for a task, but the target is task:rte",
         ),
         (
             ["--target", "task:rte", "--on", "x.conllu"],
-            "on must be given with another target than a task",
+            "--on must be left out for a task, but the target is task:rte",
         ),
-        (["--target", "task:rte", "--steps", "3"], "steps must be given with another target than a task"),
+        (
+            ["--target", "task:rte", "--steps", "3"],
+            "--steps must be left out for a task, but the target is task:rte",
+        ),
         (
             ["--target", "task:rte", "--layers", "mix"],
-            "layers must be given with another target",
+            "--layers must be left out for a task, but the target is task:rte",
         ),
         (["--on", "x", "--layers", "top"], "a name of --layers must be one of mix, single, upto"),
         (["--on", "x", "--mdl", "--probe", "edge"], "mdl must be given one seed, and none of probe"),
-        (["--on", "x", "--solvers", "published"], "solvers must be given with a target task:NAME."),
-        (["--on", "x", "--data", "x"], "data must be given with a target task:NAME."),
+        (
+            ["--on", "x", "--solvers", "published"],
+            "--solvers must be left out for annotated text, but the target is upos; it is for a task",
+        ),
+        (
+            ["--on", "x", "--data", "x"],
+            "--data must be left out for annotated text, but the target is upos; it is for a task",
+        ),
         (["--target", "task:polarity", "--solvers", "exact"], "a name of --solvers must be one of"),
         (["--target", "task:ret"], "Did you mean rte?"),
-        (["--target", "task:polarity", "--epochs", "0"], "epochs must be above 0"),
+        (["--target", "task:polarity", "--epochs", "0"], "epochs must be a"),
     ],
 )
 def test_what_does_not_belong_together_is_refused(

@@ -31,8 +31,10 @@ def test_values_have_intervals_and_differences_are_in_points(capsys: Capture) ->
         "1 0.5000 [0.4800, 0.5300] -",
         "2 0.6250 [0.6050, 0.6550] 0.7500 [0.7300, 0.7800]",
     ]
-    assert lines[3].startswith("Accuracy on rte/validation: n = 277 examples; unit: example; 3 runs a point")
-    assert lines[3].endswith("intervals: 95% for each point alone; -: undefined (no sound run).")
+    assert lines[3].startswith(
+        "Accuracy on rte/validation: n = 277 examples; intervals over examples; 3 runs per point"
+    )
+    assert lines[3].endswith("intervals: 95 % for each point alone; -: undefined (no sound run).")
     assert "2 -1.50 [-3.50, +1.50]" in lines
     assert lines.count("majority baseline: 0.5270.") == 1
     assert lines[-1] == "It works."

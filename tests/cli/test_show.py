@@ -80,7 +80,7 @@ def test_stacks_of_unequal_depth_show_best_matches() -> None:
 def test_intervals_stand_beside_the_values(capsys: pytest.CaptureFixture[str]) -> None:
     left = stack(3)
     one, out = printed(capsys, left, stack(3), certainty=True, level=0.9)
-    assert "90% interval (row)" in out
+    assert "90 % interval (row)" in out
     for i in range(3):
         low, high = math.floor(1000 * one.low[i, i]) / 1000, math.ceil(1000 * one.high[i, i]) / 1000
         assert f"[{low:.3f}, {high:.3f}]".replace("-0.000", "0.000") in out

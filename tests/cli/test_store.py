@@ -276,7 +276,7 @@ def test_an_age_that_is_none(
     entries: list[StoreEntry], days: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     said = wrong(capsys, "gc", "--older-than", days)
-    assert said.startswith("microtome: --older-than must be a number of days, at least 0, but got ")
+    assert said.startswith("microtome: --older-than must be a number of at least 0, but got ")
 
 
 # rm

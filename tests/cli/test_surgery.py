@@ -107,9 +107,8 @@ def test_a_model_that_is_not_tuned_is_tuned_first(
     assert before["spans"] == after["spans"]
     assert before["format"] == "microtome/skipping/1"
     assert main(["truncate", model, *task, *store]) == 2
-    assert (
-        "or be given with seeds to an experiment that fine-tunes first, but it is a BertModel"
-        in capsys.readouterr().err
+    assert "but it is a BertModel; fine-tune it first, with finetune (truncate and skip do so" in (
+        capsys.readouterr().err
     )
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -100,10 +101,25 @@ def test_plans_of_several_tasks_are_said_one_a_line(model: str, tables: list[str
 
 def test_one_task_cannot_have_two_folders(model: str, tables: list[str], capsys: Capture) -> None:
     assert main(["freeze", model, *tables[:2], *tables[:2], *SHORT, "--dry-run"]) == 2
-    assert "--task must name each task once" in capsys.readouterr().err
+    assert "each --task must be named once" in capsys.readouterr().err
 
 
-@pytest.mark.parametrize("verb", ["finetune", "evaluate", "prune"])
+@pytest.mark.parametrize("verb", ["evaluate", "prune"])
 def test_verbs_of_one_task_refuse_another(verb: str, capsys: Capture) -> None:
     assert main([verb, "bert", "--task", "rte", "--task", "mrpc"]) == 2
     assert "--task must be given once, but it was given 2 times" in capsys.readouterr().err
+
+
+def test_each_model_and_task_has_its_own_result(
+    model: str, tables: list[str], store: list[str], tmp_path: Path, capsys: Capture
+) -> None:
+    other = tmp_path / "other"
+    shutil.copytree(model, other)
+    out = tmp_path / "out"
+    words = ["finetune", model, str(other), *tables, *SHORT, *store, "--out", str(out)]
+    results = told(capsys, words)["results"]
+    assert len(results) == 4
+    folders = {path.parent.relative_to(out) for path in out.rglob("result.json")}
+    assert folders == {Path(m, task) for m in (Path(model).name, "other") for task in NAMES}
+    assert main(["finetune", model, model, *tables, *SHORT, "--dry-run"]) == 2
+    assert "each model" in capsys.readouterr().err

@@ -12,11 +12,13 @@ from scipy.stats import norm, t
 
 import cluster_grams
 import microtome as mt
+from microtome.comparison import units as scoring
 from microtome.errors import InputError
 from microtome.findings.maps import Map
 from microtome.inference.clusters import Clusters
 from microtome.inference.resampling import half_plan
-from microtome.moments import clustered
+from microtome.measures import cca
+from microtome.moments import influence, whitened
 from microtome.randomness import generator
 
 N = 180
@@ -148,7 +150,7 @@ def test_few_units_are_left_out_one_by_one(clusters: int | None) -> None:
     assert half_width(one) == pytest.approx(t.ppf(0.975, count - 1) * se, rel=1e-6)
 
 
-@pytest.mark.parametrize("measure", ["svcca", "neuron_correlation", "rsa", "procrustes"])
+@pytest.mark.parametrize("measure", ["neuron_correlation", "rsa", "procrustes"])
 @pytest.mark.parametrize("clusters", [None, 70])
 def test_halves_speak_of_another_sample(measure: str, clusters: int | None) -> None:
     ids = None if clusters is None else unequal(clusters)
@@ -167,6 +169,96 @@ def test_halves_speak_of_another_sample(measure: str, clusters: int | None) -> N
     assert all(set(units.codes[rows]) & set(np.delete(units.codes, rows)) == set() for rows in plan)
 
 
+CORRELATIONS = ["svcca", "svcca:scaling=standardize", "svcca:top=0.5", "pwcca", "pwcca:variant=svcca"]
+
+
+@pytest.mark.parametrize("measure", CORRELATIONS)
+def test_scores_are_derivatives_by_the_weight_of_a_row(measure: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(cca, "NOISE", 0.0)
+    layers = stack(8, 6, 8, n=120)
+    one = ask(layers, None, measure)
+    assert one.method == "influence function"
+    assert one.target == "value of another sample of the same size"
+    assert one.resamples is not None
+    step, times = 2, 200
+    for row in (0, 5):
+
+        def values(extra: int, row: int = row) -> np.ndarray:
+            rows = np.repeat(np.arange(120), times + extra * (np.arange(120) == row))
+            return mt.similarity_matrix([z[rows] for z in layers], None, measure, precision="exact")[
+                measure
+            ].values
+
+        slope = (values(step) - values(-step)) / (2 * step / times)
+        np.testing.assert_allclose(one.resamples.array[:, :, row], slope, atol=2e-6)
+
+
+@pytest.mark.parametrize("measure", ["svcca", "pwcca"])
+def test_scores_of_two_sides_in_any_order_of_rows(measure: str) -> None:
+    ids = np.arange(N) % 20
+    layers = stack(8, 6, 8, ids=ids)
+    one, two = ask(layers, None, measure, clusters=ids), ask(layers[:2], layers, measure, clusters=ids)
+    order = rng("order").permutation(N)
+    moved = ask([z[order] for z in layers], None, measure, clusters=ids[order], precision="fast", memory=1)
+    for bound in ("low", "high"):
+        np.testing.assert_allclose(getattr(two, bound), getattr(one, bound)[:2], atol=1e-10)
+        np.testing.assert_allclose(getattr(moved, bound), getattr(one, bound), atol=1e-5)
+    assert one.resamples is not None
+    psi = one.resamples.array[0, 1]
+    se = math.sqrt(20 / 19 * (psi**2).sum())
+    assert half_width(one) == pytest.approx(t.ppf(0.975, 19) * se, rel=1e-9)
+
+
+def test_large_clusters_by_their_moments(monkeypatch: pytest.MonkeyPatch) -> None:
+    ids = unequal(12)
+    layers = stack(8, 6, 8, ids=ids)
+    for measure in ("svcca", "pwcca"):
+        by_rows = ask(layers, None, measure, clusters=ids)
+        monkeypatch.setattr(whitened, "LARGE_UNIT", 1)
+        by_moments = ask(layers, None, measure, clusters=ids)
+        monkeypatch.undo()
+        np.testing.assert_allclose(np.asarray(by_moments.low), np.asarray(by_rows.low), atol=1e-10)
+
+
+def test_a_larger_cluster_adds_rows_and_so_lowers_the_value() -> None:
+    ids = unequal(40)
+    x, y = stack(6, 4, ids=ids)
+    sizes, half = np.bincount(codes_of(ids)), half_plan(Clusters.from_ids(ids), 2, 0)[0]
+    one = ask([x], [y], "svcca", clusters=ids)
+    # By the weight of single rows, which adds no rows.
+    alone = ask([x], [y], "svcca", clusters=np.arange(N))
+    assert one.resamples is not None
+    assert alone.resamples is not None
+    halved = mt.similarity(x[half], y[half], "svcca").value
+    slope = (one.values[0, 0] - halved) / (1 / len(half) - 1 / N) / N**2
+    by_rows = np.bincount(codes_of(ids), alone.resamples.array[0, 0])
+    expected = by_rows + slope * (sizes - sizes.mean())
+    np.testing.assert_allclose(one.resamples.array[0, 0], expected - expected.mean(), atol=1e-10)
+
+
+def test_a_sample_of_the_units_stands_for_all(monkeypatch: pytest.MonkeyPatch) -> None:
+    layers = stack(6, 4, n=1200)
+    one = ask(layers, None, "svcca")
+    monkeypatch.setattr(scoring, "MOST_SCORED", 400)
+    few = ask(layers, None, "svcca")
+    assert few.resamples is not None
+    assert few.resamples.array.shape == (2, 2, 400)
+    assert half_width(few) == pytest.approx(half_width(one), rel=0.15)
+    with pytest.raises(InputError, match="same rows in the same way"):
+        ask(layers, None, "linear_cka").difference((0, 1), (0, 1), of=few)
+
+
+@pytest.mark.filterwarnings("ignore::microtome.errors.SmallSampleWarning")
+def test_more_features_than_rows_and_constant_neurons() -> None:
+    x, y = stack(100, 8, n=60)
+    x[:, 3] = 0.37
+    for measure in ("svcca:threshold=0.5", "svcca:top=0.5"):
+        one = ask([x, y], None, measure)
+        assert one.low is not None
+        assert np.isfinite(one.low).all()
+    assert half_width(ask([x, y], None, "svcca:threshold=0.5")) > 0
+
+
 def test_every_interval_names_its_unit_and_target() -> None:
     ids = unequal(70)
     layers = stack(6, 4, ids=ids)
@@ -180,7 +272,7 @@ def test_every_interval_names_its_unit_and_target() -> None:
             assert interval is not None
             assert (interval.unit, interval.target, interval.level) == (unit, target, 0.95)
     text = str(mt.similarity(layers[0], layers[1], "debiased_cka", clusters=ids, certainty=True))
-    assert "(95%, unit: cluster)" in text
+    assert "(95 %, over clusters)" in text
     assert "cluster-debiased CKA (pairs within 70 clusters left out)" in ask(layers, clusters=ids).estimator
 
 
@@ -214,7 +306,7 @@ def test_how_clusters_are_given_does_not_matter(tmp_path: Any) -> None:
 def test_many_units_are_grouped_without_losing_width(monkeypatch: pytest.MonkeyPatch) -> None:
     layers = stack(4, 3, n=1200)
     one = ask(layers)
-    monkeypatch.setattr(clustered, "MOST_UNITS", 300)
+    monkeypatch.setattr(influence, "MOST_UNITS", 300)
     few = ask(layers)
     assert few.resamples is not None
     assert few.resamples.array.shape == (2, 2, 300)
@@ -378,19 +470,19 @@ def test_whole_clusters_are_permuted() -> None:
     )
     odd = np.r_[ids[:-3], 30, 30, 31]  # the last clusters have no other of their size
     left_out = mt.similarity_matrix([x], [y], clusters=odd, permutations=9)["debiased_cka"]
-    assert "2% of the rows stayed out, their clusters having no other of the same size" in left_out.null_note
+    assert "2 % of the rows stayed out, whose clusters are the only ones of their size" in left_out.null_note
 
 
 def test_the_same_request_gives_the_same_bits() -> None:
     layers = stack(6, 4, 6)
     given: dict[str, Any] = {"certainty": True, "halves": 4, "permutations": 3, "seed": 5}
     given["clusters"] = np.arange(N) // 3
-    one, two = (mt.similarity_matrix(layers, None, ["debiased_cka", "svcca"], **given) for _ in range(2))
+    one, two = (mt.similarity_matrix(layers, None, ["debiased_cka", "rsa"], **given) for _ in range(2))
     for label in one:
         for name in ("values", "low", "high", "null_mean", "z", "p", "p_map"):
             np.testing.assert_array_equal(getattr(one[label], name), getattr(two[label], name))
-    other = mt.similarity_matrix(layers, None, ["svcca"], **{**given, "seed": 6})
-    assert not np.array_equal(np.asarray(other["svcca"].low), np.asarray(one["svcca"].low))
+    other = mt.similarity_matrix(layers, None, ["rsa"], **{**given, "seed": 6})
+    assert not np.array_equal(np.asarray(other["rsa"].low), np.asarray(one["rsa"].low))
 
 
 def test_a_cluster_of_half_of_the_rows_leaves_the_intervals_of_biased_measures() -> None:

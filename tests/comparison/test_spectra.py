@@ -74,7 +74,7 @@ def test_they_are_worked_out_where_they_are_asked_for_only(monkeypatch: pytest.M
         return plain(*given)
 
     monkeypatch.setattr(routes, "_run", counted)
-    mt.similarity_matrix(layers(60, 5), measures="svcca", certainty=True, halves=4, spectra=True)
+    mt.similarity_matrix(layers(60, 5), measures="neuron_correlation", certainty=True, halves=4, spectra=True)
     # Half-samples are for intervals, and need none.
     assert asked == [True, False, False, False, False]
 

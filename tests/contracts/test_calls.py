@@ -42,7 +42,22 @@ OPTIONS: dict[str, dict[str, Any]] = {
     "permute": {**TUNE, "order_seeds": (1,)},
     "drop": {**TUNE, "count": (1,), "strategies": ("top",), "then": ("full", "none")},
     "prune": {"model": "ONE", "task": "TASK", "max_drop": 99.0, "speed": False, **TABLE},
-    "probe": {"models": ["BASE"], "target": "upos", "on": "TREES", "random_baselines": 0},
+    "probe": {"models": ["BASE"], "target": "upos", "on": "TREES", "control_task": True},
+    "probe --mdl": {
+        "models": ["BASE"],
+        "on": "TREES",
+        "mdl": True,
+        "control_task": True,
+        "random_baselines": 0,
+    },
+    "probe --target task": {
+        "models": ["BASE"],
+        "target": "task:TASK",
+        "random_baselines": 0,
+        "seeds": (0,),
+        "epochs": 1,
+        **TABLE,
+    },
     "change": {"base": "BASE", "tuned": ["ONE", "TWO"], **TEXT, "halves": 2},
     "domains": {"base": "BASE", "tuned": ["ONE", "TWO"], "inside": "TEXT", "outside": "TEXT2", "halves": 2},
     "tuning-methods": {**TUNE, "methods": ("full", "head"), "sample": 60},
@@ -50,7 +65,8 @@ OPTIONS: dict[str, dict[str, Any]] = {
     "trajectory": {"checkpoints": "ONE", **TEXT},
 }
 PERFORMED = (
-    *("freeze", "truncate", "skip", "drop", "probe", "compare", "finetune", "prune"),
+    *("freeze", "truncate", "skip", "drop", "compare", "finetune", "prune"),
+    *("probe", "probe --mdl", "probe --target task"),
     *("tuning-methods", "domains", "trajectory"),
 )
 
@@ -94,20 +110,27 @@ def files(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
 WORDS = [("the", "DET"), ("cat", "NOUN"), ("sleeps", "VERB"), ("well", "ADV")]
 
 
+def verb_of(name: str) -> str:
+    """The verb of a case, which may have an option behind it."""
+    return name.partition(" ")[0]
+
+
 def experiment_of(verb: str, files: dict[str, str]) -> Any:
     def filled(value: Any) -> Any:
         if isinstance(value, list):
             return [filled(part) for part in value]
+        if isinstance(value, str) and value.startswith("task:"):
+            return f"task:{filled(value.removeprefix('task:'))}"
         return files.get(value, value) if isinstance(value, str) else value
 
-    return EXPERIMENTS[verb].load()(**{name: filled(value) for name, value in OPTIONS[verb].items()})
+    return EXPERIMENTS[verb_of(verb)].load()(**{name: filled(value) for name, value in OPTIONS[verb].items()})
 
 
 def test_every_experiment_is_tried() -> None:
-    assert set(OPTIONS) == set(EXPERIMENTS)
+    assert {verb_of(name) for name in OPTIONS} == set(EXPERIMENTS)
 
 
-@pytest.mark.parametrize("verb", EXPERIMENTS)
+@pytest.mark.parametrize("verb", OPTIONS)
 def test_calls_are_plain_json(verb: str, files: dict[str, str], tmp_path: Path) -> None:
     experiment = experiment_of(verb, files)
     store = files["SHELF"] if verb == "trajectory" else tmp_path / "store"
@@ -115,9 +138,31 @@ def test_calls_are_plain_json(verb: str, files: dict[str, str], tmp_path: Path) 
     calls = experiment.calls(experiment.plan(context), context)
     assert json.loads(json.dumps(calls)) == calls
     assert len({call["piece"] for call in calls}) == len(calls)
-    assert {call["kind"] for call in calls} <= {verb}
+    assert {call["kind"] for call in calls} <= {verb_of(verb)}
     # An evaluation and maps of arrays are not stored.
     assert bool(calls) == (verb not in ("similarity", "evaluate"))
+
+
+@pytest.mark.parametrize(
+    "verb, pieces",
+    [
+        ("probe", ["bert", "bert, control 1", "random baseline"]),
+        ("probe --mdl", ["bert", "control, bert"]),
+        ("probe --target task", ["bert (published)", "bert (converged)"]),
+        # All layers of a model come from one pass over its text; a pretraining is one run, which resumes.
+        ("extract", ["run"]),
+        ("pretrain", ["run"]),
+        # All cuts are answered in one pass of the blocks that they share, and tests follow one another.
+        ("prune", ["run"]),
+    ],
+)
+def test_what_does_not_depend_on_each_other_is_a_call_each(
+    verb: str, pieces: list[str], files: dict[str, str], tmp_path: Path
+) -> None:
+    context = Context(store=tmp_path, threads=1).resolved()
+    experiment = experiment_of(verb, files)
+    calls = experiment.calls(experiment.plan(context), context)
+    assert [call["piece"] for call in calls] == pieces
 
 
 def performed(calls: list[Any], store: Path) -> None:

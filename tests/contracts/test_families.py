@@ -21,8 +21,8 @@ from microtome.encoders.loading import load
 from microtome.encoders.table import FAMILIES
 from microtome.testing import ContractError
 from microtome.testing.families import check_encoder, states
-from microtome.training.models.converting import as_stock
 from microtome.training.models.modeling import build
+from microtome.training.models.saving import as_stock
 
 TYPES = [kind for family in FAMILIES.values() for kind in family.model_types]
 

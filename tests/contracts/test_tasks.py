@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
-from microtome.tasks.items import Item
 from microtome.tasks.loading import task
 from microtome.tasks.table import TASKS
+from microtome.tasks.task import Item
 from task_samples import SAMPLES, write_files, write_hub
 
 ROOT = Path(__file__).parents[2]

@@ -15,8 +15,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from microtome.corpora.files import split_name
 from microtome.corpora.opening import corpus
-from microtome.corpora.packed import split_name
 from microtome.errors import InputError
 
 PACKERS: dict[str, Callable[[bytes], bytes]] = {

@@ -12,8 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from microtome.corpora.declare import Reader, ReaderOption
-from microtome.corpora.examples import Example
+from microtome.corpora.examples import Example, Reader, ReaderOption
 from microtome.corpora.files import File
 from microtome.corpora.opening import corpus
 from microtome.corpora.table import CORPORA

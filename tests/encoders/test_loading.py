@@ -118,6 +118,14 @@ def test_a_pickle_that_would_run_code_is_refused(bert: Path, tmp_path: Path) -> 
     assert not mark.exists()
 
 
+def test_a_folder_of_models_names_one_of_them(tmp_path: Path) -> None:
+    for seed in (0, 1):
+        (tmp_path / f"seed-{seed}").mkdir()
+        (tmp_path / f"seed-{seed}" / "config.json").write_text("{}")
+    with pytest.raises(InputError, match=r"a folder of models; give one of them, such as .*seed-0\.$"):
+        load(tmp_path)
+
+
 def test_code_that_comes_with_a_model_does_not_run(bert: Path, tmp_path: Path) -> None:
     folder = copied(bert, tmp_path / "remote")
     config = json.loads((folder / "config.json").read_text())

@@ -30,9 +30,7 @@ def test_revisions_are_steps_too() -> None:
 
 
 def test_what_is_no_series_is_told(tmp_path: Path) -> None:
-    with pytest.raises(
-        InputError, match="a series must be a folder of checkpoints, or a hub id with revisions="
-    ):
+    with pytest.raises(InputError, match="a series of checkpoints must be a folder that exists"):
         series(tmp_path / "none")
     with pytest.raises(
         InputError, match="must hold checkpoints whose names end in a step, but there is none"

@@ -85,12 +85,12 @@ def test_no_layer_is_the_best_where_all_tie_at_the_majority() -> None:
     tied, lines = make_curve("bert", [0.5, 0.5, 0.5]), {"majority baseline": 0.5}
     (claim,) = reading_claims([tied], ["bert"], ACCURACY, "cats", lines)
     assert headline(claim).startswith("bert: cats is not shown to be read at any layer")
-    assert "(majority baseline 50.0)" in headline(claim)
+    assert "(majority baseline 0.500)" in headline(claim)
     assert "best at" not in headline(claim)
     (baselines,) = baseline_claims(lines, ACCURACY)
-    assert headline(baselines) == "Without any layer: majority baseline 50.0."
+    assert headline(baselines) == "Without any layer: majority baseline 0.500."
     (claim,) = reading_claims([make_curve("bert", [0.5, 0.9])], ["bert"], ACCURACY, "upos", lines)
-    assert headline(claim) == "bert: upos is read best at layer 2, accuracy 90.0."
+    assert headline(claim) == "bert: upos is read best at layer 2, accuracy 0.900."
 
 
 def test_no_layer_is_the_best_before_fine_tuning_where_all_tie_at_the_majority() -> None:

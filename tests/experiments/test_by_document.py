@@ -23,8 +23,8 @@ from microtome.experiments.layer_similarity import Recorded, compare_layers
 from microtome.experiments.similarity.extraction import extract
 from microtome.extraction.texts import make_texts
 from microtome.randomness import generator
-from microtome.rows.options import row_options
 from microtome.rows.planning import Rows
+from microtome.rows.selecting import row_options
 from moving import WORDS, moved, saved, sentences
 
 CKA: dict[str, Any] = {"measures": "debiased_cka", "random_baselines": 0}
@@ -103,8 +103,8 @@ def test_what_was_really_used_is_said(place: Path, tmp_path: Path) -> None:
     assert "are over documents and fine-tuning seeds" in found.methods
     assert "where there are few documents" in found.methods
     assert "over sentences" not in found.methods
-    assert any("unit: document and model" in one for one in found.findings)
-    assert not any("unit: sentence" in one for one in found.findings)
+    assert any("over documents and " in one for one in found.findings)
+    assert not any("over sentences" in one for one in found.findings)
     assert {one.n for one in found.curves} == {48}
     assert not any("taken as independent" in one for one in found.warnings)
     neurons = localize({"base": place}, moody(12, 4), halves=2, rotations=2, store=tmp_path)
@@ -177,7 +177,7 @@ def test_texts_of_other_documents_err_apart(place: Path, tmp_path: Path) -> None
         outer = len(matched.lengths) - 1 if units[1] == "sentence" else outer
         own = one / t.ppf(0.975, inner), other / t.ppf(0.975, outer)
         assert both == pytest.approx(t.ppf(0.975, min(inner, outer)) * np.hypot(*own), rel=1e-6)
-    assert any("unit: document)" in one for one in found.findings)
+    assert any("over documents)" in one for one in found.findings)
     assert "Intervals of 95 % are over documents:" in found.methods
     assert "Intervals of 95 % are over documents or sentences:" in mixed.methods
 

@@ -19,7 +19,8 @@ def layers(rows: int, seed: int = 0) -> list[np.ndarray]:
 
 
 @pytest.mark.parametrize(
-    ("measure", "clusters"), [("debiased_cka", 90), ("debiased_cka", 20), ("rsa", 30), ("linear_cka", 80)]
+    ("measure", "clusters"),
+    [("debiased_cka", 90), ("debiased_cka", 20), ("rsa", 30), ("linear_cka", 80), ("svcca", 20)],
 )
 def test_errors_are_those_of_the_interval_of_the_map(measure: str, clusters: int) -> None:
     ids = np.repeat(np.arange(clusters), generator(1, "sizes").integers(1, 4, size=clusters))

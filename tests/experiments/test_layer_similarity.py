@@ -14,7 +14,7 @@ from microtome.errors import InputError, SmallSampleWarning
 from microtome.experiments.cell_errors import points_of
 from microtome.experiments.layer_similarity import called, compare_layers, plan_text, random_copy
 from microtome.extraction.texts import make_texts
-from microtome.rows.options import row_options
+from microtome.rows.selecting import row_options
 from moving import moved, recorded_on, saved, sentences
 
 TEXT = sentences(70, seed=1)

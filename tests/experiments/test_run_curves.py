@@ -13,12 +13,11 @@ from scipy import stats
 import cats
 from microtome.context import Context
 from microtome.errors import InputError
-from microtome.experiments.run_curves import curves_of, failures, gather_points
+from microtome.experiments.run_curves import curves_of, curves_over_draws, failures, gather_points
 from microtome.experiments.runs import Done, Run
 from microtome.experiments.surgery.dropping import drop
 from microtome.experiments.surgery.freezing import freeze
 from microtome.experiments.surgery.permutation import permute
-from microtome.experiments.surgery.random_choice import curves_over_draws
 from microtome.experiments.surgery.reinitialization import reinit
 from microtome.training.tuned import Failure
 

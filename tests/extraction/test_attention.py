@@ -17,8 +17,8 @@ from microtome.errors import InputError
 from microtome.extraction import attention
 from microtome.extraction.attention import stream_attention, to_words
 from microtome.randomness import generator
-from microtome.rows.options import row_options
 from microtome.rows.planning import plan_rows
+from microtome.rows.selecting import row_options
 
 # Both directions; left to right with two key heads for four query heads; both streams with its token last.
 KINDS = ("bert", "qwen2", "xlnet")

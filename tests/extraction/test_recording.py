@@ -1,4 +1,4 @@
-"""Are the rows in the store those of the model, computed once, and the same after a run was killed?"""
+"""Are the rows in the store those of the model, computed once, and named in the table beside them?"""
 
 from __future__ import annotations
 
@@ -21,14 +21,13 @@ from microtome.context import Context
 from microtome.corpora.examples import Example
 from microtome.encoders.loading import load
 from microtome.errors import DamageWarning, InputError
-from microtome.extraction.recording import record
-from microtome.extraction.rowtable import ROWS
+from microtome.extraction.recording import ROWS, read_grouping, record, write_rows
 from microtome.extraction.streaming import stream
 from microtome.extraction.texts import make_texts
 from microtome.randomness import generator
-from microtome.rows.options import row_options
-from microtome.rows.planning import plan_rows
-from microtome.store.shards import ShardWriter
+from microtome.rows.planning import Rows, plan_rows
+from microtome.rows.selecting import row_options
+from microtome.store.recording import ShardWriter
 from microtome.store.shelf import Shelf
 
 SOURCE = Path(mt.__file__).parents[1]
@@ -315,7 +314,7 @@ from microtome.corpora.examples import Example
 from microtome.encoders.loading import load
 from microtome.extraction.recording import record
 from microtome.extraction.texts import make_texts
-from microtome.rows.options import row_options
+from microtome.rows.selecting import row_options
 from microtome.rows.planning import plan_rows
 
 model, store, windows = sys.argv[1], sys.argv[2], int(sys.argv[3])
@@ -404,3 +403,54 @@ def test_a_finished_recording_that_was_damaged_is_set_aside_and_computed_again(
     with pytest.warns(DamageWarning, match=rf"{shard.name} must .*, but .* is computed again"):
         again = recorded(encoder, tmp_path)
     assert next(again.folder.glob("shard-*")).read_bytes() == content
+
+
+def planned(groups: tuple[str, ...] = (), kind: str = "word", each: int = 2) -> Rows:
+    """Rows of 24 sentences, the first of which has none."""
+    options: Any = row_options(kind)
+    return Rows(
+        options=options,
+        examples=np.repeat(np.arange(1, 25), each),
+        units=np.tile(np.arange(each), 24),
+        ids=tuple(f"s{k}" for k in range(25)),
+        lost={},
+        truncated={},
+        candidates=24 * each,
+        groups=groups,
+    )
+
+
+def test_documents_are_kept_and_read_as_rows_have_them(tmp_path: Path) -> None:
+    rows = planned(tuple(f"d{k // 2}" for k in range(25)))
+    write_rows(rows, tmp_path / ROWS)
+    assert pq.read_table(tmp_path / ROWS).column("group").to_pylist()[:4] == ["d0", "d0", "d1", "d1"]
+    found = read_grouping(tmp_path)
+    assert found is not None
+    assert found.codes is not None
+    assert (found.unit, found.few) == (rows.unit, rows.few) == ("document", "")
+    assert found.codes.tolist() == rows.clusters.tolist()
+
+
+def test_few_documents_leave_sentences_and_it_is_said(tmp_path: Path) -> None:
+    rows = planned(tuple(f"d{k // 12}" for k in range(25)))
+    write_rows(rows, tmp_path / ROWS)
+    found = read_grouping(tmp_path)
+    assert found is not None
+    assert found.codes is not None
+    assert (found.unit, found.few) == (rows.unit, rows.few)
+    assert found.few.startswith("Only 3 documents are read")
+    assert found.codes.tolist() == rows.clusters.tolist()
+
+
+def test_a_corpus_without_documents_and_a_stack_without_a_table(tmp_path: Path) -> None:
+    assert read_grouping(tmp_path) is None
+    write_rows(planned(), tmp_path / ROWS)
+    assert pq.read_table(tmp_path / ROWS).column_names == ["id", "example", "unit"]
+    found = read_grouping(tmp_path)
+    assert found is not None
+    assert found.codes is not None
+    assert (found.unit, len(np.unique(found.codes))) == ("sentence", 24)
+    write_rows(planned(kind="cls", each=1), tmp_path / ROWS)
+    found = read_grouping(tmp_path)
+    assert found is not None
+    assert (found.codes, found.unit) == (None, "example")

@@ -6,6 +6,7 @@ import re
 from typing import Any
 
 import numpy as np
+from matplotlib.axes import Axes
 
 from microtome.findings.results import Curve, Result, SpanMap, X
 
@@ -59,3 +60,9 @@ def make_result(**more: Any) -> Result:
         "score": "accuracy",
     }
     return Result(**{**given, **more})
+
+
+def hatched_cells(axes: Axes) -> list[tuple[float, float]]:
+    """Lower left corners of the hatched cells."""
+    hatched = [cells for cells in axes.collections if cells.get_hatch()]
+    return [tuple(path.vertices.min(0).tolist()) for cells in hatched for path in cells.get_paths()]  # pyright: ignore

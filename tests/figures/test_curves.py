@@ -64,9 +64,9 @@ def test_bars_and_bands_reach_as_far_as_the_intervals() -> None:
     assert heights.max() == pytest.approx(0.77)
     ends = np.array([path.vertices for path in bars.get_paths()])[:, :, 1]
     np.testing.assert_allclose(ends, np.add.outer(RISING, [-0.02, 0.03]))
-    assert "thick bars: 95% for each point alone; shaded: 95% for all points of a curve" in caption(axes)
+    assert "thick bars: 95 % for each point alone; shaded: 95 % for all points of a curve" in caption(axes)
     many = draw_curves(make_result(curves=tuple(make_curve(str(k), RISING) for k in range(5))))
-    assert "thin bars: 95% for all points" in caption(many)
+    assert "thin bars: 95 % for all points" in caption(many)
 
 
 def test_level_lines_are_named_with_their_value() -> None:
@@ -190,4 +190,6 @@ def test_curves_fit_into_the_axes_they_are_given() -> None:
 
 def test_what_is_counted_is_said() -> None:
     curves = (make_curve("a", RISING, n=1200, seeds=(1, 2, 3, 3)), make_curve("b", RISING, unit="group"))
-    assert basis(curves).startswith("n = 277 to 1,200 examples; unit: example, group; 1 to 3 runs a point")
+    assert basis(curves).startswith(
+        "n = 277 to 1,200 examples; intervals over examples or over groups; 1 to 3 runs per point"
+    )

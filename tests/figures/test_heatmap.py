@@ -16,6 +16,7 @@ from matplotlib.figure import Figure
 from matplotlib.text import Text
 
 import microtome as mt
+from figures.resulting import hatched_cells
 from microtome.errors import InputError, WorkError
 from microtome.figures.files import file_stems
 from microtome.figures.heatmap import basis, color_range, draw, save_figures
@@ -112,8 +113,7 @@ def test_undefined_cells_are_hatched_and_explained() -> None:
     values[1, 2] = np.nan
     one = make_map(values)
     axes = draw(one)
-    hatched = [p for p in axes.patches if p.get_hatch()]
-    assert [p.get_xy() for p in hatched] == [(1.5, 0.5)]  # pyright: ignore[reportAttributeAccessIssue]
+    assert hatched_cells(axes) == [(1.5, 0.5)]
     assert "hatched: undefined (it is constant)" in basis(one)
     assert not any(t.get_text() == "undefined" for t in axes.texts)
 
@@ -127,10 +127,9 @@ def test_what_the_numbers_rest_on_is_written_below() -> None:
     said = note.get_text().replace("\n", " ")
     assert said == basis(one)
     for words in (
-        "unit: cluster",
         "rows taken as independent",
         "unrelated rows would give 0.25",
-        "90% intervals",
+        "90 % intervals over clusters by jackknife",
     ):
         assert words in said
     assert "half-width 0.125" in said

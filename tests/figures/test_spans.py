@@ -7,7 +7,7 @@ import pytest
 from matplotlib.axes import Axes
 from matplotlib.colors import SymLogNorm
 
-from figures.resulting import make_spans
+from figures.resulting import hatched_cells, make_spans
 from microtome.errors import InputError
 from microtome.figures.spans import basis, common_reach, draw_spans, short
 
@@ -41,7 +41,7 @@ def test_what_the_band_sets_apart_from_zero_has_a_dot() -> None:
     # Costs are -0.5, 2.5, 5.5 and 8.5 points; the band is 4 points wide on each side.
     axes = draw_spans(make_spans(4, half=0.02))
     assert dots(axes) == {(1, 3), (2, 4), (1, 4)}
-    assert "dot: not 0 by a 90% band of all spans at once" in basis(make_spans(4))
+    assert "dot: not 0 by a 90 % band of all spans at once" in basis(make_spans(4))
 
 
 def test_a_deep_model_has_marks_instead_of_numbers() -> None:
@@ -66,12 +66,11 @@ def test_undefined_costs_are_hatched() -> None:
     one = make_spans(4)
     one.values[0, 3] = np.nan
     axes = draw_spans(one)
-    hatched = [patch for patch in axes.patches if patch.get_hatch()]
-    assert [patch.get_xy() for patch in hatched] == [(3.5, 0.5)]  # pyright: ignore[reportAttributeAccessIssue]
+    assert hatched_cells(axes) == [(3.5, 0.5)]
     assert basis(one).endswith("hatched: undefined")
     empty = make_spans(2, values=np.full((2, 2), np.nan))
     assert common_reach([empty]) == 1.0
-    assert len([patch for patch in draw_spans(empty).patches if patch.get_hatch()]) == 3
+    assert len(hatched_cells(draw_spans(empty))) == 3
 
 
 def test_what_the_map_rests_on_is_written_below() -> None:
@@ -79,7 +78,7 @@ def test_what_the_map_rests_on_is_written_below() -> None:
     axes = draw_spans(one, score="accuracy", title="mine")
     said = next(t.get_text() for t in axes.texts if "examples" in t.get_text()).replace("\n", " ")
     assert said == basis(one, "accuracy")
-    assert said.startswith("accuracy of the whole model: 0.7834; n = 1,234 examples; unit: example")
+    assert said.startswith("accuracy of the whole model: 0.7834; n = 1,234 examples; bands over examples")
     assert "mean of 3 runs" in said
     assert said.endswith("Seed 4 diverged")
     assert axes.get_title() == "mine"

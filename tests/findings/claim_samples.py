@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import Any
 
 from microtome.findings.claims.claim import Bound, Claim, Quantity
-from microtome.findings.intervals import Unit
+from microtome.findings.words import Unit
 
 COST = Quantity(value=0.416, low=-0.2, high=0.931, unit=Unit("example", "seed"), seeds=2, by_seed=(0.2, 0.63))
 CUT = Claim(
@@ -82,7 +82,18 @@ SAMPLES: dict[str, list[Claim]] = {
         replace(UNSURE, kind="halving", subject="top", facts={"onward": onward}) for onward in (True, False)
     ],
     "head gain": [
-        replace(claim, kind="head gain", layers=(3,), facts={"helped": 2}) for claim in (CUT, UNSURE)
+        *(replace(claim, kind="head gain", layers=(3,), facts={"helped": 2}) for claim in (CUT, UNSURE)),
+        *(
+            replace(
+                CUT,
+                kind="head gain",
+                subject="TUNED converged",
+                verdict=verdict,
+                layers=(3,),
+                facts={"head": "converged", "helped": 2, "hurt": 1},
+            )
+            for verdict in ("holds", "does not hold")
+        ),
     ],
     "before tuning": [
         replace(CUT, kind="before tuning", **BEFORE, facts={"ahead": 4}),

@@ -55,8 +55,9 @@ def test_an_undefined_layer_is_left_out_and_named() -> None:
     assert found.top_third == pytest.approx(0.4 / 0.6)
     said = found.sentence(["m/0", "m/1", "m/2", "m/3"])
     assert said == (
-        "Layer m/3 changed most (0.40); the center of change is at 2.5 (layers from 1 to 3), and the upper "
-        "third holds 67% of the change (50% if every block added as much). Left out as undefined: layer m/0."
+        "Layer m/3 changed most (0.40); the center of change is at 2.5 (layers from 1 to 3), and the "
+        "upper third holds 67 % of the change (50 % if every block added as much). Left out as undefined: "
+        "layer m/0."
     )
 
 
@@ -64,7 +65,7 @@ def test_an_undefined_layer_is_left_out_and_named() -> None:
 def test_what_equal_steps_would_put_into_the_upper_third_is_told(depth: int) -> None:
     steps = change_profile(1 - np.linspace(0, 0.5, depth + 1))
     assert steps.even == pytest.approx(steps.top_third)
-    assert f"{100 * steps.even:.0f}% if every block added as much" in steps.sentence()
+    assert f"{100 * steps.even:.0f} % if every block added as much" in steps.sentence()
 
 
 def test_a_small_change_is_not_said_to_be_none() -> None:

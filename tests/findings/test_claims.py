@@ -15,10 +15,10 @@ from hypothesis import strategies as st
 
 from figures.resulting import make_curve, make_result
 from findings.claim_samples import CUT, SAMPLES
-from microtome.findings.claims import general, surgery
-from microtome.findings.claims.claim import Bound, Claim, Quantity, read_claim, verdict_of
+from microtome.findings.claims import surgery
+from microtome.findings.claims.claim import Bound, Claim, ClaimKind, Quantity, read_claim, verdict_of
 from microtome.findings.claims.render import KINDS, evidence, headline, render
-from microtome.findings.claims.writing import ClaimKind
+from microtome.findings.claims.tuning import failure_claim
 from microtome.findings.results import from_document, open_result, plain
 
 
@@ -28,12 +28,59 @@ def test_a_claim_has_a_headline_and_evidence() -> None:
         "anything."
     )
     assert evidence(CUT) == (
-        "Cost: 0.42 points [-0.20, 0.94] (95 %, unit: example and seed), at most 0.93 for all cuts at once; "
-        "n = 1,277."
+        "Cost: 0.42 points [-0.20, 0.94] (95 %, over examples and 2 seeds), at most 0.93 for all cuts at "
+        "once; n = 1,277."
     )
     assert render(CUT) == f"{render(CUT, 'headline')} {render(CUT, 'evidence')}"
     bare = replace(CUT, estimate=Quantity(value=0.416), bound=None, n=0)
     assert evidence(bare) == "Cost: 0.42 points, without an interval."
+
+
+def test_scores_are_in_their_own_unit_and_differences_in_points() -> None:
+    score = Quantity(value=59.7, low=56.62, high=62.7)
+    gain = Quantity(value=6.2, low=2.27, high=10.11)
+    facts = {
+        "target": "upos",
+        "reads": "single",
+        "baselines": {"majority baseline": 50.3},
+        "above": [2],
+        "overlapping": [],
+    }
+    claim = replace(
+        CUT, kind="best layer", subject="base", layers=(2,), estimate=score, bound=None, facts=facts
+    )
+    claim = replace(claim, beside={"from layer 0": gain, "control task": score})
+    claim = replace(claim, facts={**facts, "reasons": [], "from layer 0": "holds"})
+    assert headline(claim) == (
+        "base: upos is read best at layer 2, accuracy 0.597, 6.2 points from layer 0; control task 0.597."
+    )
+    assert evidence(claim).startswith(
+        "Score: 0.597 [0.566, 0.627] (95 %, over examples); from layer 0: 6.20 points [2.27, 10.11] "
+        "(95 %, over examples); control task: 0.597 [0.566, 0.627] (95 %, over examples); n = 1,277. "
+        "Without any layer: majority baseline 0.503;"
+    )
+
+
+def test_shares_are_in_percent() -> None:
+    share = Quantity(value=0.696, low=0.3781, high=1.0, unit="sentence and model", seeds=2)
+    facts = {"reason": None, "span": [0, 12], "largest": 0.018, "overlapping": []}
+    center = replace(share, value=9.3, low=5.2, high=12.0)
+    beside = {"share of the upper third": share}
+    claim = replace(
+        CUT, kind="change center", points=1.0, estimate=center, bound=None, beside=beside, facts=facts
+    )
+    assert "share of the upper third: 69.6 % [37.8, 100.0] (95 %, over sentences and 2 models)" in render(
+        claim
+    )
+    [saving] = SAMPLES["saving"]
+    assert "takes 40 % of the time" in headline(saving)
+
+
+def test_an_interval_of_a_fine_tuning_names_its_seeds() -> None:
+    facts = {"split": "validation", "baseline": 0.5, "trained": True, "same": False}
+    mean = Quantity(value=0.541, low=0.528, high=0.554, unit="seed", seeds=3)
+    claim = replace(CUT, kind="score", points=1.0, estimate=mean, bound=None, facts=facts)
+    assert evidence(claim) == "Interval: [0.528, 0.554] (95 %, over 3 seeds); n = 1,277 examples."
 
 
 def test_a_result_saves_its_claims_and_writes_them_again(tmp_path: Path) -> None:
@@ -60,7 +107,7 @@ def test_a_claim_survives_json_with_what_is_undefined() -> None:
 
 
 def test_every_kind_of_surgery_has_a_sample() -> None:
-    assert set(SAMPLES) == {*general.KINDS, *surgery.KINDS}
+    assert set(SAMPLES) == {"baseline", "few seeds", "undefined", *surgery.KINDS}
 
 
 @pytest.mark.parametrize("kind", SAMPLES)
@@ -86,7 +133,7 @@ def test_a_kind_of_claim_is_one_entry(monkeypatch: pytest.MonkeyPatch, tmp_path:
         tmp_path / "new"
     )
     assert open_result(tmp_path / "new").findings == ("Depth is 7. Counted 2 times.",)
-    assert render(claim) in json.dumps(collect(tmp_path))
+    assert collect(tmp_path)["findings"][0]["text"] == "bert on rte: Depth is 7."
 
 
 @pytest.mark.parametrize("points", [100.0, 1.0])
@@ -112,3 +159,9 @@ def test_a_verdict_is_that_of_the_band(value: float, least: float, most: float) 
     verdict: Any = verdict_of(value - least, value + most)
     assert (verdict == "holds") == (value + most <= 1)
     assert (verdict == "does not hold") == (value - least > 1)
+
+
+def test_runs_that_failed_for_one_reason_are_named_together() -> None:
+    [claim] = failure_claim({1: "collapsed: one answer", 2: "diverged", 3: "collapsed: one answer"}, 4)
+    text = "3 of 4 runs failed (seeds 1 and 3: collapsed: one answer; seed 2: diverged)."
+    assert render(claim) == text

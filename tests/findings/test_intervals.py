@@ -14,7 +14,8 @@ import cats
 from microtome.cli.tables import _at
 from microtome.context import Context
 from microtome.experiments.layer_heads import Arm
-from microtome.experiments.surgery.claims import cut_claim, span_claims
+from microtome.experiments.surgery.claims import cut_claim
+from microtome.experiments.surgery.skipping import span_claims
 from microtome.experiments.truncation_curves import HeadAnswers, by_seed, curve_of, cut_costs
 from microtome.findings.claims.render import render
 from microtome.findings.results import Result

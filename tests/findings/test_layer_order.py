@@ -64,7 +64,9 @@ def test_undefined_layers_are_left_out_by_matching() -> None:
     assert found.accuracy == 1.0
     assert found.chance == pytest.approx(np.mean([1 / 5, 1 / 5, 1 / 4, 1 / 5]))
     said = found.sentence([f"a/{i}" for i in range(6)])
-    assert said.startswith("Of 4 layers 100% [51%, 100%] (95%, unit: layer) are most similar to the layer at")
+    assert said.startswith(
+        "Of 4 layers 100 % [51 %, 100 %] (95 %, over layers) are most similar to the layer at"
+    )
     assert said.endswith("Left out as undefined: layers a/0 and a/3.")
 
 
@@ -120,7 +122,7 @@ def test_a_steady_stack_has_no_violations() -> None:
     assert (found.tau, found.violated, found.triples, found.last) == (1.0, 0.0, 286, 12)
     assert found.sentence() == (
         "Kendall's tau of depth with similarity to layer 12 is 1.00; "
-        "of 286 triples of layers 0% break the order."
+        "of 286 triples of layers 0 % break the order."
     )
 
 

@@ -117,7 +117,7 @@ def test_a_measure_is_found_by_its_label_its_plain_name_and_a_papers_name(maps: 
 
 
 def test_it_says_what_it_is(one: Map) -> None:
-    assert repr(one) == "<Map linear_cka: 3 x 2 layers, n = 40, 95% intervals by half-sampling (unit: row)>"
+    assert repr(one) == "<Map linear_cka: 3 x 2 layers, n = 40, 95 % intervals over rows by half-sampling>"
 
 
 def test_a_notebook_shows_a_table_that_names_cannot_break(maps: Maps, one: Map) -> None:

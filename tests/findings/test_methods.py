@@ -41,7 +41,7 @@ def test_the_paragraph_says_rows_measures_nulls_intervals_and_seed() -> None:
         f"microtome {mt.__version__}",
         "cluster-debiased CKA (pairs within 40 clusters left out) (Song et al. 2012; Kornblith et al. 2019)",
         "threshold 0.99",
-        "95% intervals are by half-sampling for the value of another sample of the same size, with the",
+        "95 % intervals are by influence function for the value of another sample of the same size, with the",
         "seed 7",
     ):
         assert words in said
@@ -155,7 +155,7 @@ def test_several_models_are_counted_one_by_one() -> None:
     words = "The layers of 2 models (2 of `base`, 3 of `tu'ned`) were compared with each other on 80 rows"
     assert said.startswith(words)
     one = maps["linear_cka"]
-    facts = {"texts": {"name": "tree*bank"}, "rows": {"what": "one row a word: its last sub-word"}}
+    facts = {"texts": {"name": "tree*bank"}, "rows": {"what": "one row per word: its last sub-word"}}
     told = Maps([replace(one, provenance={**one.provenance, **facts})])
-    assert "The rows are of `tree*bank`: one row a word: its last sub-word." in methods_paragraph(told)
+    assert "The rows are of `tree*bank`: one row per word: its last sub-word." in methods_paragraph(told)
     assert "The rows are of" not in said

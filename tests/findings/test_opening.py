@@ -9,9 +9,9 @@ import pytest
 
 import microtome as mt
 from microtome.errors import InputError
-from microtome.findings.intervals import Unit
 from microtome.findings.record import Maps
 from microtome.findings.results import Curve, Result
+from microtome.findings.words import Unit
 
 
 def result() -> Result:

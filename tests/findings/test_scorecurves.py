@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from microtome.errors import InputError
-from microtome.findings.scorecurves import difference_curve, score_curve, span_map
+from microtome.findings.scorecurves import difference_curve, paired_curve, score_curve, span_map
 from microtome.inference.answers import Answers
 from microtome.inference.bands import score_bands
 from microtome.inference.pairing import compare_scores
@@ -166,3 +166,19 @@ def test_bad_spans_are_told() -> None:
         span_map("x", 2, {(2, 3): answers(0.5, 1)}, answers(0.9, 1), "mcc", BINARY)
     with pytest.raises(InputError, match="the number of spans must be at least 1"):
         span_map("x", 2, {}, answers(0.9, 1), "mcc", BINARY)
+
+
+def test_points_with_references_of_their_own_have_paired_intervals_and_bonferronis_band() -> None:
+    points, references = ([answers(right, 1, 2, name=name) for right in (0.6, 0.8)] for name in "ab")
+    options: dict[str, Any] = {"name": "gain", "score": "accuracy", "labels": BINARY, "axis": "layer"}
+    curve = paired_curve([3, 4], points, references, level=0.9, **options)
+    for place, (point, reference) in enumerate(zip(points, references, strict=True)):
+        for level, low, high in ((0.9, curve.low, curve.high), (0.95, curve.band_low, curve.band_high)):
+            one = compare_scores("accuracy", point, reference, BINARY, level=level, pair_seeds=True)
+            assert one.interval is not None
+            assert (low[place], high[place]) == pytest.approx((one.interval.low, one.interval.high))
+            assert curve.values[place] == pytest.approx(one.difference)
+    assert (curve.x, curve.seeds, curve.unit, curve.level) == ((3, 4), (2, 2), "example and seed", 0.9)
+    failed = paired_curve([3, 4], points, references, failed=[(4, 1, "diverged")], **options)
+    assert (failed.seeds, failed.reasons[0]) == ((2, 1), None)
+    assert "seed 1 (diverged)" in str(failed.reasons[1])

@@ -35,7 +35,7 @@ def test_numbers_that_are_not_finite() -> None:
 
 @pytest.mark.parametrize(
     ("share", "said"),
-    [(0.0, "0%"), (0.004, "less than 1%"), (0.5, "50%"), (0.996, "more than 99%"), (1.0, "100%")],
+    [(0.0, "0 %"), (0.004, "less than 1 %"), (0.5, "50 %"), (0.996, "more than 99 %"), (1.0, "100 %")],
 )
 def test_percent_never_rounds_to_nothing_or_everything(share: float, said: str) -> None:
     assert percent(share) == said

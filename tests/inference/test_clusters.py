@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from microtome.errors import InputError
-from microtome.inference.clusters import Clusters, check_balanced, cluster_sums, groups
+from microtome.inference.clusters import Clusters, check_balanced, cluster_sums
 
 lists_of_ids = st.lists(st.integers(-3, 8), min_size=12, max_size=40).filter(
     lambda ids: 2 * max(ids.count(i) for i in ids) < len(ids)
@@ -120,32 +120,3 @@ def test_cluster_sums_against_a_loop() -> None:
     assert sums.shape == (2, 3, 6)
     for code in range(6):
         np.testing.assert_allclose(sums[..., code], values[..., codes == code].sum(-1), atol=1e-14)
-
-
-@given(st.lists(st.integers(1, 9), min_size=6, max_size=40), st.integers(2, 6), st.integers(0, 99))
-def test_groups_are_balanced_and_none_is_empty(sizes: list[int], k: int, seed: int) -> None:
-    sizes = [min(size, len(sizes) // 3) for size in sizes]
-    clusters = Clusters.from_ids(np.repeat(np.arange(len(sizes)), sizes))
-    group = groups(clusters, k, seed)
-    rows = np.bincount(group, weights=sizes, minlength=k)
-    assert sorted(set(group.tolist())) == list(range(k))
-    assert rows.max() - rows.min() <= max(sizes)
-    assert (group == groups(clusters, k, seed)).all()
-
-
-def test_groups_of_single_rows_differ_by_one_at_most() -> None:
-    counts = np.bincount(groups(Clusters.singletons(103), 20, 1))
-    assert set(counts.tolist()) == {5, 6}
-
-
-def test_groups_do_not_sort_clusters_by_size() -> None:
-    # 30 clusters of 1 row and 30 of 9: dealing by size would give each of 6 groups five of either kind.
-    clusters = Clusters.from_ids(np.repeat(np.arange(60), [1, 9] * 30))
-    large = [np.bincount(groups(clusters, 6, seed)[1::2], minlength=6) for seed in range(20)]
-    assert np.std(large) > 0
-
-
-@pytest.mark.parametrize("k", [1, 11])
-def test_impossible_groups(k: int) -> None:
-    with pytest.raises(InputError, match="between 2 and the number of clusters, 10"):
-        groups(Clusters.singletons(10), k, 0)

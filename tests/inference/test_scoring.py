@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from microtome.errors import InputError
-from microtome.inference.scoring import score_interval, standard_error, unit_influence, wilson
+from microtome.inference.scoring import ScoredExamples, score_interval, standard_error, wilson
 from microtome.randomness import generator
 from microtome.scores.table import SCORES, find_score
 
@@ -51,7 +51,8 @@ def test_accuracy_of_independent_examples() -> None:
 def test_a_mean_over_examples_has_the_textbook_standard_error() -> None:
     rng = generator(0, "spans")
     nll = np.column_stack([rng.gamma(3, size=50), np.ones(50)])
-    se = standard_error(unit_influence(SCORES["perplexity"], nll, [None] * 50, (), None))
+    examples = ScoredExamples(score=SCORES["perplexity"], labels=(), n=50, clusters=None)
+    se = standard_error(examples.influence(nll, [None] * 50))
     assert se / np.exp(nll[:, 0].mean()) == pytest.approx(stats.sem(nll[:, 0]), rel=0.05)
 
 

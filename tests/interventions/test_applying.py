@@ -12,8 +12,8 @@ import torch
 import microtome as mt
 from microtome.encoders.families.elmo import ELMO
 from microtome.errors import InputError, WorkError
+from microtome.interventions.blocks import frozen_names
 from microtome.interventions.declare import Change
-from microtome.interventions.freeze import frozen_names
 from microtome.testing.families import SENTENCES, states
 
 

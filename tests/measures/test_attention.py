@@ -15,8 +15,8 @@ from scipy.special import rel_entr
 from scipy.stats import pearsonr
 
 from microtome.errors import InputError
-from microtome.measures.attention import ATTENTION_MEASURES, AttentionCells
-from microtome.measures.attention_pass import AttentionPass
+from microtome.measures.attention import ATTENTION_MEASURES
+from microtome.measures.attention_rows import AttentionCells, AttentionPass
 from microtome.measures.cka import LINEAR_CKA
 from microtome.measures.declare import Chosen, choose, parse
 from microtome.randomness import generator
@@ -423,7 +423,7 @@ def test_tensors_give_what_arrays_give(sentences: Sentences) -> None:
 
 def test_memory_does_not_grow_with_the_number_of_sentences() -> None:
     rng = generator(12, "memory")
-    run = AttentionPass(list(every_choice()), kernel="torch")
+    run = AttentionPass(list(every_choice()))
     pair = maps(rng, 2, 3, 12), maps(rng, 2, 3, 12)
     for _ in range(3):
         run.add(*pair)

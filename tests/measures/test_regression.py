@@ -9,7 +9,7 @@ from scipy.linalg import subspace_angles
 from sklearn.linear_model import LinearRegression, Ridge
 
 import microtome as mt
-from microtome.measures.crossvalidation import assign_folds
+from microtome.measures.regression import assign_folds
 from microtome.randomness import generator
 
 

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import torch
 
-from microtome.moments.nuclear import canonical, polar_sums, singular_sums, singular_values
+from microtome.moments.nuclear import canonical, polar, singular_sums, singular_values
 from microtome.randomness import generator
 
 SPECTRA = {
@@ -73,12 +73,20 @@ def test_padding_is_not_counted() -> None:
 def test_sums_by_products_alone(name: str, tall: bool) -> None:
     T = torch.stack([matrix(SPECTRA[name], name=str(k)) for k in range(3)])
     T = T.mT.contiguous() if tall else T
-    np.testing.assert_allclose(polar_sums(T), torch.linalg.svdvals(T).sum(1), atol=1e-10 * 24)
+    np.testing.assert_allclose((T * polar(T)).sum((1, 2)), torch.linalg.svdvals(T).sum(1), atol=1e-10 * 24)
+
+
+@pytest.mark.parametrize("shape", [(2, 20, 24), (70, 9, 7)])
+def test_polar_factors(shape: tuple[int, int, int]) -> None:
+    T = torch.rand(shape, generator=torch.Generator().manual_seed(0), dtype=torch.float64) / shape[1]
+    T = torch.nn.functional.pad(T, (0, 3, 0, 2))
+    U, S, V = torch.linalg.svd(T, full_matrices=False)
+    np.testing.assert_allclose(polar(T), (U * (S > 1e-9)[:, None, :]) @ V, atol=1e-8)
 
 
 def test_sums_by_products_of_a_batch_of_different_kinds() -> None:
     T = torch.stack([matrix(spectrum, name=name) for name, spectrum in SPECTRA.items()])
-    np.testing.assert_allclose(polar_sums(T), torch.linalg.svdvals(T).sum(1), atol=1e-10 * 24)
+    np.testing.assert_allclose((T * polar(T)).sum((1, 2)), torch.linalg.svdvals(T).sum(1), atol=1e-10 * 24)
 
 
 @pytest.mark.parametrize("tall", [False, True])

@@ -2,30 +2,25 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from microtome.errors import InputError, UnknownNameError
 from microtome.probes.mixing import (
     INPUTS,
     Input,
     center_of_gravity,
     expected_layer,
-    find_inputs,
     layers_read,
-    mix_up_to,
     mixed_rows,
     one_layer,
 )
 
 
 def test_named_inputs() -> None:
-    named = {name: [(one.layers, one.mixed) for one in find_inputs(name, 3)] for name in INPUTS}
+    named = {name: [(one.layers, one.mixed) for one in INPUTS[name](3)] for name in INPUTS}
     assert named == {
         "layers": [((0,), False), ((1,), False), ((2,), False)],
         "prefixes": [((0,), True), ((0, 1), True), ((0, 1, 2), True)],
@@ -34,7 +29,7 @@ def test_named_inputs() -> None:
 
 
 def test_only_layers_that_are_read_are_taken() -> None:
-    used, taken, mixed = layers_read([one_layer(4), Input(name="two", layers=(1, 4), mixed=True)])
+    used, taken, mixed = layers_read([one_layer(4), Input(layers=(1, 4), mixed=True)])
     assert used == [1, 4]
     assert taken.tolist() == [[False, True], [True, True]]
     assert mixed is not None
@@ -65,21 +60,3 @@ def test_center_of_gravity_and_expected_layer() -> None:
     # All that is gained is gained at layer 2.
     assert expected_layer([[0.3, 0.3, 0.8, 0.8], [0.2, 0.2, 0.2, 0.2]]).tolist()[0] == pytest.approx(2)
     assert np.isnan(expected_layer([0.5, 0.5, 0.5]))
-
-
-def test_bad_inputs_get_a_sentence() -> None:
-    wrong: Any = ["3"]
-    cases = [
-        (lambda: Input(name="x", layers=()), "layers of an input must be places from 0 on"),
-        (lambda: Input(name="x", layers=(2, 1), mixed=True), "layers of an input must be places from 0 on"),
-        (lambda: Input(name="x", layers=(1, 2)), "layers of an input that is not mixed must be one"),
-        (lambda: find_inputs([], 3), "inputs must be one of layers, prefixes"),
-        (lambda: find_inputs(wrong, 3), "inputs must be one of layers, prefixes"),
-        (lambda: find_inputs([mix_up_to(3)], 3), "below the number of layers, 3, but got 3"),
-        (lambda: find_inputs([one_layer(1), one_layer(1)], 3), "names of inputs must be each there once"),
-    ]
-    for call, words in cases:
-        with pytest.raises(InputError, match=words):
-            call()
-    with pytest.raises(UnknownNameError, match="Did you mean layers"):
-        find_inputs("layer", 3)

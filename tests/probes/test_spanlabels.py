@@ -10,8 +10,7 @@ from hypothesis import strategies as st
 
 from microtome.errors import InputError
 from microtome.probes.spanlabels import spans_of
-from microtome.probes.targetfiles import split_of
-from microtome.probes.targets import read_target
+from microtome.probes.targets import read_target, split_of
 
 TEXT = """-DOCSTART- -X- -X- O
 

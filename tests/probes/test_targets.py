@@ -16,7 +16,7 @@ import pytest
 from microtome.corpora.opening import corpus
 from microtome.errors import InputError, UnknownNameError
 from microtome.extraction.texts import make_texts
-from microtome.probes.edge.recipe import EDGE_RECIPES
+from microtome.probes.edge.training import EDGE_RECIPES
 from microtome.probes.spanlabels import FORMATS
 from microtome.probes.targets import TARGETS, Annotated, read_target, word_labels
 

@@ -10,8 +10,7 @@ import pytest
 
 import tiny
 from microtome.encoders.loading import load
-from microtome.tasks.items import Item
-from microtome.tasks.task import Task
+from microtome.tasks.task import Item, Task
 from microtome.training.cuts import predict
 from microtome.training.models.modeling import build
 from pruning.idle import balance, still, task_with, texts

@@ -8,8 +8,7 @@ from typing import Any
 import torch
 
 import tiny
-from microtome.tasks.items import Item, Kind, Split
-from microtome.tasks.task import Task
+from microtome.tasks.task import Item, Kind, Split, Task
 from microtome.training.inputs import collate, encode
 from microtome.training.models.modeling import build
 

@@ -19,8 +19,7 @@ from microtome.encoders.loading import load
 from microtome.errors import InputError
 from microtome.experiments.tuning.pruning import prune
 from microtome.pruning.exporting import RECORD
-from microtome.tasks.items import Item
-from microtome.tasks.task import Task
+from microtome.tasks.task import Item, Task
 from microtome.training.cut_store import cut_answers
 from microtome.training.evaluating import evaluate
 from microtome.training.inputs import collate, encode

@@ -15,8 +15,7 @@ from microtome.experiments.tuning.pruning import prune
 from microtome.pruning.exporting import card
 from microtome.pruning.looks import Look, look_level, take_look
 from microtome.store.shelf import Shelf
-from microtome.tasks.items import Item, Split
-from microtome.tasks.task import Task
+from microtome.tasks.task import Item, Split, Task
 
 QUICK: dict[str, Any] = {"speed": False}
 

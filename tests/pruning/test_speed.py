@@ -10,7 +10,7 @@ import torch
 
 from microtome.encoders.loading import load
 from microtome.pruning.speed import Speed, Timing, _peak_on_cpu, cut_model, measure_speed
-from microtome.tasks.items import Item
+from microtome.tasks.task import Item
 from microtome.training.models.modeling import build
 from microtome.training.opening import Model
 from pruning.idle import task_with, texts

@@ -15,7 +15,7 @@ def document(sections: list[dict[str, Any]], findings: list[dict[str, Any]] | No
     """A report of some sections; a finding for each where none is given."""
     told = [
         {
-            "text": f"Something is true of {one['title']} (95%, unit: example).",
+            "text": f"Something is true of {one['title']} (95 %, over examples).",
             "section": one["id"],
             "layers": [],
         }
@@ -50,8 +50,9 @@ def head(
         "title": title,
         "task": task,
         "model": model,
-        "basis": "debiased CKA; n = 1,500 rows; unit: example",
-        "sentences": [f"A sentence about {title}."],
+        "basis": "debiased CKA; n = 1,500 rows; intervals over examples",
+        "sentences": [f"A sentence about {title}. n = 7."],
+        "below": [{"text": f"A sentence about {title}.", "evidence": "n = 7."}],
         "file": f"out/{id}/result.json",
     }
 

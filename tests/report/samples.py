@@ -14,18 +14,18 @@ import numpy as np
 
 import microtome as mt
 from figures.resulting import make_curve, make_result, make_spans
-from microtome.experiments.surgery.claims import cut_claim, span_claims
+from microtome.experiments.surgery.claims import cut_claim
+from microtome.experiments.surgery.skipping import span_claims
 from microtome.findings.claims.render import render
-from microtome.findings.claims.scores import failure_claim, score_claim
+from microtome.findings.claims.tuning import failure_claim, score_claim
 from microtome.findings.record import Maps
 from microtome.findings.results import Result
 from microtome.findings.results import plain as plain_data
 from microtome.findings.stackblocks import StackBlocks
 from microtome.inference.estimate import Estimate, Interval
-from microtome.pruning.certifying import Candidate, Step
-from microtome.pruning.claims import PruningClaims
+from microtome.pruning.certifying import Candidate, PruningClaims, Step
 from microtome.pruning.margin import Drop
-from microtome.pruning.pruned import Pruned
+from microtome.pruning.pruning import Pruned
 from microtome.scores.table import SCORES
 from microtome.training.evaluating import score_answers
 from microtome.training.evaluation import plain
@@ -127,9 +127,7 @@ def estimate(value: float, low: float | None, high: float | None, *, unit: str, 
         interval = Interval(
             low=low or 0.0, high=high or 0.0, level=0.95, method="t over seeds", unit=unit, target="mean"
         )
-    return Estimate(
-        value=value, measure="accuracy", estimator="accuracy", n=n, low=low, high=high, interval=interval
-    )
+    return Estimate(value=value, measure="accuracy", estimator="accuracy", n=n, interval=interval)
 
 
 def finetuning(

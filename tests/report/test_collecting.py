@@ -20,9 +20,9 @@ from hypothesis import strategies as st
 import microtome as mt
 from figures.resulting import make_curve, make_result
 from microtome.errors import InputError
+from microtome.findings.cells import SAME_TOKEN, with_places
 from microtome.findings.claims.claim import read_claim
 from microtome.findings.claims.render import render
-from microtome.findings.places import SAME_TOKEN, with_places
 from microtome.findings.record import Maps
 from microtome.findings.results import Result
 from microtome.report.collecting import collect
@@ -31,7 +31,7 @@ from microtome.report.writing import write_page
 from report import samples
 
 SOURCE = Path(mt.__file__).parents[1]
-HEAD = {"id", "kind", "title", "task", "model", "basis", "sentences", "file"}
+HEAD = {"id", "kind", "title", "task", "model", "basis", "sentences", "below", "file"}
 BODIES = {
     "map": {"panels", "layers", "blocks"},
     "curves": {"x_label", "y_label", "points", "curves", "lines", "x_is_layer", "few"},
@@ -75,7 +75,7 @@ def test_every_kind_of_result_has_its_sections(document: dict[str, Any]) -> None
         assert set(one) == HEAD | BODIES[one["kind"]]
     files = {one["file"] for one in document["sections"]}
     assert files == {one["file"] for one in document["provenance"]}
-    assert {one["sure"] for one in document["findings"]} == {"shown", "open"}
+    assert {one["sure"] for one in document["findings"]} == {"shown", "inconclusive"}
     ids = {one["id"] for one in document["sections"]}
     assert all(one["section"] in ids for one in document["findings"])
 
@@ -83,12 +83,18 @@ def test_every_kind_of_result_has_its_sections(document: dict[str, Any]) -> None
 def test_the_page_has_the_sentences_of_the_result(study: Path, document: dict[str, Any]) -> None:
     for entry in document["provenance"]:
         found = json.loads((study / entry["file"]).read_text())
-        said = [
-            text for one in document["sections"] if one["file"] == entry["file"] for text in one["sentences"]
-        ]
+        parts = [one for one in document["sections"] if one["file"] == entry["file"]]
+        said = [text for part in parts for text in part["sentences"]]
         claims = [render(read_claim(claim)) for claim in found["claims"]]
         assert claims == found["findings"][: len(claims)]
         assert said == found["findings"]
+        # On the page each stands once, among the findings at the top or below its figure.
+        ids = {part["id"] for part in parts}
+        shown = [one for one in document["findings"] if one["section"] in ids]
+        shown += [one for part in parts for one in part["below"]]
+        texts = [f"{one['text']} {one['evidence']}".rstrip() for one in shown]
+        assert len(texts) == len(said)
+        assert all(sum(text.endswith(sentence) for text in texts) == 1 for sentence in said)
 
 
 def test_the_same_folder_gives_the_same_document(study: Path, document: dict[str, Any]) -> None:
@@ -151,7 +157,7 @@ def test_kinds_of_results_take_turns_at_the_top(document: dict[str, Any]) -> Non
     assert len(set(first)) == len(first)
     for kind in set(kinds):
         sure = [one["sure"] for one, of in zip(document["findings"], kinds, strict=True) if of == kind]
-        assert sure == sorted(sure, reverse=True), "what is shown comes before what is open"
+        assert sure == sorted(sure, reverse=True), "what is shown comes before what is inconclusive"
 
 
 def test_a_tuned_model_is_called_by_what_was_tuned(tmp_path: Path) -> None:
@@ -328,6 +334,45 @@ def test_a_damaged_result_harms_no_other(study: Path, name: str, data: Any) -> N
     json.dumps(found, allow_nan=False)
     assert "sound/result.json" in {one["file"] for one in found["sections"]}
     assert len(found["provenance"]) == 2
+
+
+def test_provenance_is_short_and_readable(tmp_path: Path) -> None:
+    facts = {
+        "microtome": "0.1.0",
+        "torch": "2.13.0",
+        "models": [
+            {
+                "name": "base",
+                "source": "zoo:base",
+                "digest": "b44380802e02ba1f1328c4ad6e4d3569",
+                "tuned": None,
+            },
+            {"name": "tuned", "source": "runs/seed-1", "tuned": {"model": "base", "task": "rte"}},
+        ],
+        "seeds": [1, 2],
+        "rows": {"digest": "8a510c1eb0a1f972", "count": 120},
+        "inputs": [],
+        "activations": ["42393c6ec7ba29e596d3d58aa416442b25f63a2f"],
+        "command": "microtome truncate bert --task rte",
+        "options": {"task": "rte"},
+    }
+    samples.truncation(provenance=facts).save(tmp_path / "a")
+    samples.truncation(provenance={"options": {"task": "rte", "seeds": [1, 2]}}).save(tmp_path / "b")
+    with_command, without = collect(tmp_path)["provenance"]
+    assert with_command["facts"] == [
+        ["models", "base (zoo:base); tuned (runs/seed-1)"],
+        ["seeds", "1, 2"],
+        ["rows", "count 120"],
+        ["software", "microtome 0.1.0, torch 2.13.0"],
+    ]
+    assert without["facts"] == [["options", "task rte, seeds 1, 2"]]
+
+
+def test_results_in_long_folders_have_the_shortest_names_that_tell_them_apart(tmp_path: Path) -> None:
+    for folder in ("rte/first/layers", "rte/second/layers"):
+        samples.truncation().save(tmp_path / folder)
+    about = {one["text"].split(":")[0] for one in collect(tmp_path)["findings"]}
+    assert about == {"bert (first-layers) on rte", "bert (second-layers) on rte"}
 
 
 def test_links_are_named_and_not_followed(tmp_path: Path) -> None:

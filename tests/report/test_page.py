@@ -99,19 +99,42 @@ def luminance(color: str) -> float:
 
 def test_findings_stand_on_the_first_screen_and_lead_to_their_figures(opened: Callable[..., Any]) -> None:
     findings = [
-        {"text": "Block 2 can go (95%).", "section": "spans", "layers": ["tuned/2"], "sure": "shown"},
-        {"text": "Nothing is shown of the rest.", "section": None, "layers": [], "sure": "open"},
+        {"text": "Block 2 can go (95 %).", "section": "spans", "layers": ["tuned/2"], "sure": "shown"},
+        {"text": "Nothing is shown of the rest.", "section": None, "layers": [], "sure": "inconclusive"},
     ]
     page = opened(page_samples.small() | {"findings": findings})
     items = page.locator(".findings li")
     assert items.count() == 2
     assert items.nth(1).bounding_box()["y"] < 500
-    assert "open" in items.nth(1).inner_text()
+    assert page.locator(".findings .badge").all_inner_texts() == ["inconclusive"]
     items.nth(0).locator("a").click()
     page.locator("#spans.drawn").wait_for(state="attached")
     until(page, "Math.abs(document.getElementById('spans').getBoundingClientRect().top) < 60")
     # The layers that a finding speaks of are marked.
     assert page.locator("#spans [role=option].marked").all_inner_texts() == ["2"]
+
+
+def test_each_sentence_stands_once_with_its_evidence_folded(opened: Callable[..., Any]) -> None:
+    finding = {"text": "base on rte: Block 2 can go.", "evidence": "Cost: 0.3 points.", "layers": []}
+    document: Any = page_samples.small() | {"findings": [finding | {"section": "spans", "sure": "shown"}]}
+    [below] = next(section["below"] for section in document["sections"] if section["id"] == "spans")
+    page = opened(document)
+    evidence = page.locator(".findings .folded p")
+    assert not evidence.is_visible()
+    page.locator(".findings summary").click()
+    assert evidence.inner_text() == "Cost: 0.3 points."
+    section = go(page, "spans")
+    assert section.get_by_role("link", name="1 finding at the top").is_visible()
+    assert not section.get_by_text(below["text"]).is_visible()
+    section.get_by_text("1 further sentence").click()
+    text = page.locator("main").inner_text()
+    assert text.count(finding["text"]) == text.count(below["text"]) == 1
+
+
+def test_provenance_is_a_table(opened: Callable[..., Any]) -> None:
+    page = opened(page_samples.small())
+    rows = page.locator("#provenance table.origin tr").all_inner_texts()
+    assert [row.split() for row in rows] == [["torch", "2.13.0"], ["seconds", "12.50"]]
 
 
 def test_pointing_at_a_cell_tells_all_that_is_known_of_it(opened: Callable[..., Any]) -> None:
@@ -130,7 +153,7 @@ def test_pointing_at_a_cell_tells_all_that_is_known_of_it(opened: Callable[..., 
     ):
         assert part in told
     assert f"{40 * value:.1f}" in told
-    assert "95% interval" in told
+    assert "95 % interval" in told
     assert f"{value:.3f}" in page.locator("#readout").inner_text()
     page.mouse.move(2, 2)
     assert page.locator("#tip").is_hidden()

@@ -21,15 +21,15 @@ from microtome.experiments.surgery.claims import baseline_claim
 from microtome.findings.blocks import Block, BlockFinding
 from microtome.findings.claims.claim import Claim, Quantity
 from microtome.findings.claims.render import render
-from microtome.findings.claims.scores import difference_claim
+from microtome.findings.claims.tuning import difference_claim
 from microtome.findings.maps import Map
 from microtome.findings.record import Maps
 from microtome.findings.results import Result
 from microtome.findings.stackblocks import StackBlocks
 from microtome.findings.words import at_least, at_most
-from microtome.inference.baselines import Standing
 from microtome.inference.estimate import Interval
 from microtome.inference.pairing import Comparison
+from microtome.inference.seeds import Standing
 from microtome.report.collecting import collect
 from report.samples import drop, estimate, finetuning, pruned, write_json
 
@@ -275,7 +275,7 @@ def test_scores_over_seeds(values: list[float], half: float | None, away: float 
     # Near the score, where it matters on which side of the interval a guess lies.
     guess = None if away is None or math.isnan(middle) else middle + away
     bounds = (middle - half, middle + half) if half is not None and known else (None, None)
-    mean = estimate(middle, *bounds, unit="seed", n=len(sound))
+    mean = estimate(middle, *bounds, unit="example and seed", n=277)
     document = told(finetuning(scores, mean, guess=guess, failures=failures))
     said = sentences(document)
     failed = len(values) - len(sound)
@@ -292,9 +292,8 @@ def test_scores_over_seeds(values: list[float], half: float | None, away: float 
     assert close(value[1], middle, 3)
     assert ("Other seeds are not covered" in text) == (len(sound) == 1)
     band = re.search(BAND, text)
-    if half is None or (bounds[0] == bounds[1] and len(sound) > 1):
+    if half is None:
         assert band is None
-        assert ("All seeds have the same score" in text) == (half is not None)
         return
     assert band is not None
     assert is_bound(band[1], middle - half, 3, -1)
@@ -322,17 +321,17 @@ def test_one_model_against_another(difference: float, half: float | None) -> Non
     shown = half is not None and not difference - half <= 0 <= difference + half
     assert (claim.verdict == "holds") == shown
     assert ("not significantly different from that of two" in text) == (not shown)
-    value = re.search(rf"Difference: {NUMBER}", text)
+    value = re.search(rf"Difference: {NUMBER} points", text)
     assert value is not None
-    assert close(value[1], difference, 3)
+    assert close(value[1], 100 * difference, 2)
     band = re.search(BAND, text)
     if half is None:
         assert band is None
         assert "without an interval" in text
         return
     assert band is not None
-    assert is_bound(band[1], difference - half, 3, -1)
-    assert is_bound(band[2], difference + half, 3, 1)
+    assert is_bound(band[1], 100 * (difference - half), 2, -1)
+    assert is_bound(band[2], 100 * (difference + half), 2, 1)
 
 
 def test_a_table_has_the_bounds_of_the_sentence_above_it() -> None:
@@ -340,7 +339,7 @@ def test_a_table_has_the_bounds_of_the_sentence_above_it() -> None:
     document = told(finetuning([score], score))
     text = sentences(document)[0]
     assert text.startswith("Accuracy on validation is 0.605, above the majority baseline (0.510).")
-    assert "Interval: [0.518, 0.692] (95 %, unit: example); n = 277 examples." in text
+    assert "Interval: [0.518, 0.692] (95 %, over examples); n = 277 examples." in text
     assert document["sections"][0]["rows"][0][1] == "0.605 [0.518, 0.692]"
 
 
@@ -490,7 +489,7 @@ def test_tasks_that_agree_on_orders_speak_for_themselves() -> None:
     document = told(result)
     assert sentences(document) == [
         "sst2: The reversed order of the blocks costs 1.0 points of accuracy; it is significantly "
-        "worse than the original order. Single orders by the 95 % band of all of them, unit: example.",
+        "worse than the original order. Single orders by the 95 % band of all of them, over examples.",
         "rte: something.",
     ]
     [table] = [one for one in document["sections"] if one["kind"] == "scores"]

@@ -12,8 +12,8 @@ import tiny
 from microtome.corpora.examples import Example
 from microtome.encoders.loading import load
 from microtome.rows.documents import document_codes
-from microtome.rows.options import row_options
 from microtome.rows.planning import plan_rows
+from microtome.rows.selecting import row_options
 
 
 @pytest.fixture(scope="module")
@@ -58,7 +58,7 @@ def test_rows_are_the_same_whatever_groups_them(encoder: Any) -> None:
     [
         ([30], "Only 1 document is read, so"),
         ([3] * 9, "Only 9 documents are read, so"),
-        ([22, *[4] * 11], "One document holds 33% of the rows, so"),
+        ([22, *[4] * 11], "One document holds 33 % of the rows, so"),
     ],
 )
 @pytest.mark.parametrize(("kind", "noun"), [("word", "sentence"), ("mean", "example")])

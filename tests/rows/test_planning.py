@@ -2,22 +2,27 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import replace
+from itertools import product
 from pathlib import Path
 from typing import Any
 
 import hypothesis.strategies as st
 import numpy as np
 import pytest
+import torch
 from hypothesis import HealthCheck, given, settings
 
 import tiny
 from microtome.corpora.examples import Example
 from microtome.encoders.loading import load
+from microtome.encoders.tokens import Tokenizer
 from microtome.errors import InputError
-from microtome.rows.options import row_options
+from microtome.extraction.streaming import stream
 from microtome.rows.planning import plan_rows
-from microtome.rows.selecting import select, tokenize
+from microtome.rows.selecting import row_options, select, tokenize
+from microtome.rows.tokenizing import TokenCache
 
 KINDS = ("bert", "roberta", "xlnet", "qwen2")  # word pieces, bytes, unigrams, bytes behind a pattern
 ODD = ["don't", "日本語", "😀", "\u200b", "New York", "…", "a\u0301", "\ufeff", "$3.50", "\u00ad", "ﬁ"]
@@ -76,7 +81,7 @@ def test_every_sub_word_of_the_words_that_all_models_have_can_be_a_row(encoders:
         assert [rows.of_example(place).tolist() for place in range(2)] == wanted
         longer.append(len(rows) - len(shared))
         for place, tokens in enumerate(tokenize(encoder, corpus, options)):
-            kept = select(tokens, options, encoder.family.reads).keep(rows.of_example(place))
+            kept = select([tokens], options, encoder.family.reads).keep(rows.of_example(place))
             assert kept.units.tolist() == wanted[place]
             assert set(kept.sizes) == {1}
     assert min(longer) >= 0 < max(longer)
@@ -96,7 +101,7 @@ def test_every_model_has_the_rows_of_the_plan(encoders: list[Any], words: list[l
     rows = plan_rows(corpus, encoders, options)
     for encoder in encoders:
         for place, tokens in enumerate(tokenize(encoder, corpus, options)):
-            own = select(tokens, options, encoder.family.reads)
+            own = select([tokens], options, encoder.family.reads)
             kept = own.keep(rows.of_example(place))
             assert kept.units.tolist() == rows.of_example(place).tolist()
             assert (tokens.words[kept.positions] == kept.units).all()
@@ -117,7 +122,7 @@ def test_which_sub_words_stand_for_a_word(encoders: list[Any]) -> None:
     places = np.flatnonzero(tokens.words == 1)
     assert len(places) > 1
     first, last, mean = (
-        select(tokens, row_options("word", subword=s), "first") for s in ("first", "last", "mean")
+        select([tokens], row_options("word", subword=s), "first") for s in ("first", "last", "mean")
     )
     assert (first.positions[1], last.positions[1]) == (places[0], places[-1])
     assert mean.sizes.tolist() == [np.sum(tokens.words == k) for k in range(3)]
@@ -132,10 +137,10 @@ def test_rows_of_whole_examples(encoders: list[Any]) -> None:
         assert rows.clusters.tolist() == [0, 1]
     for encoder in encoders:
         tokens = tokenize(encoder, corpus, row_options("cls"))[0]
-        place = select(tokens, row_options("cls"), encoder.family.reads).positions.tolist()
+        place = select([tokens], row_options("cls"), encoder.family.reads).positions.tolist()
         assert place == [len(tokens) - 1 if encoder.family.reads == "last" else 0]
-        out = select(tokens, row_options("mean"), encoder.family.reads)
-        inside = select(tokens, row_options("mean", special="in"), encoder.family.reads)
+        out = select([tokens], row_options("mean"), encoder.family.reads)
+        inside = select([tokens], row_options("mean", special="in"), encoder.family.reads)
         assert out.sizes[0] == int((~tokens.special).sum())
         assert inside.sizes[0] == len(tokens)
 
@@ -203,3 +208,51 @@ def test_bad_corpora_and_models_are_told(encoders: list[Any], tmp_path: Path) ->
         plan_rows(sentences(["a"]), [], options)
     with pytest.raises(InputError, match="ids of examples must differ, but 'a' stands twice"):
         plan_rows([Example(id="a", words=("x",))] * 2, encoders, options)
+
+
+def test_rows_of_several_examples_are_those_of_each(encoders: list[Any]) -> None:
+    corpus = sentences(["The", "\u200b", "catcatcats", "sleeps"], [""], ["Stop", "."], ["\u200b"])
+    kinds = [row_options(kind) for kind in ("cls", "mean", "token", "word")]
+    kinds += [row_options("mean", special="in"), row_options("word", subword="mean")]
+    kinds += [replace(row_options("word", longest=4), framed=False, subword=s) for s in ("first", "each")]
+    for encoder, options in product(encoders, kinds):
+        tokenized = tokenize(encoder, corpus, options)
+        together = select(tokenized, options, encoder.family.reads)
+        apart = [select([tokens], options, encoder.family.reads) for tokens in tokenized]
+        for name in ("units", "positions", "sizes"):
+            assert getattr(together, name).tolist() == [v for own in apart for v in getattr(own, name)]
+        assert together.examples.tolist() == [k for k, own in enumerate(apart) for _ in own.units]
+        assert (np.diff(together.keys) >= (options.subword != "each")).all()
+
+
+def test_texts_are_tokenized_once_for_all_models_with_one_tokenizer(
+    encoders: list[Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    twin: Any = load(encoders[0].source.given, name="twin")
+    corpus = sentences(*[["The", "cat", str(k)] for k in range(9)])
+    read: Counter[str] = Counter()
+    plain = Tokenizer.words
+
+    def words(self: Any, texts: Any, **options: Any) -> Any:
+        read.update(f"{self.cuts} {text[2]}" for text in texts)
+        return plain(self, texts, **options)
+
+    monkeypatch.setattr(Tokenizer, "words", words)
+    rows = plan_rows(corpus, [encoders[0], twin, encoders[1]], row_options("word"))
+    whole = list(stream([encoders[0], twin, encoders[1]], corpus, rows, window=4))
+    assert set(read.values()) == {1}
+    assert len(read) == 2 * len(corpus)
+    # Without room for tokens they are made again, once for each tokenizer.
+    read.clear()
+    rows = replace(rows, tokens=TokenCache(rows.options))
+    assert rows.tokens is not None
+    rows.tokens.room = 5
+    list(stream([encoders[0], twin, encoders[1]], corpus, rows, window=4))
+    again = list(stream([encoders[0], twin, encoders[1]], corpus, rows, window=4))
+    assert sorted(set(read.values())) == [1, 2]
+    for one, two in zip(whole, again, strict=True):
+        assert all(torch.equal(a, b) for a, b in zip(one.layers[1], two.layers[1], strict=True))
+    # Another maximal length gives other tokens.
+    assert load(encoders[0].source.given).tokenization == twin.tokenization
+    twin.tokenizer = Tokenizer(twin.tokenizer._whole, longest=3)
+    assert twin.tokenization != encoders[0].tokenization

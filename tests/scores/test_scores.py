@@ -13,9 +13,8 @@ from scipy import stats
 from sklearn import metrics
 
 from microtome.errors import InputError, UnknownNameError
-from microtome.scores.spans import normalized
 from microtome.scores.table import SCORES, find_score, mean_of
-from microtome.scores.words import entities
+from microtome.scores.words import entities, normalized
 from microtome.tasks.baselines import baseline
 
 SKLEARN: Any = metrics  # its annotations do not allow zero_division=0

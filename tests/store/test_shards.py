@@ -18,8 +18,8 @@ from microtome.errors import InputError, WorkError
 from microtome.randomness import generator
 from microtome.store.address import digest_file
 from microtome.store.formats import open_layers
-from microtome.store.manifest import read_manifest
-from microtome.store.shards import ShardWriter, open_stack
+from microtome.store.recording import ShardWriter
+from microtome.store.shards import open_stack, read_manifest
 
 RNG = generator(0, "test_shards")
 LAYERS = [("bert/0", 4), ("bert/1", 6), ("bert/10", 5)]

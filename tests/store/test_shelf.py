@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+import os
 import pickle
 import sys
+import time
 from pathlib import Path
 from typing import Any
 
@@ -265,3 +267,27 @@ def test_remove(shelf: Shelf) -> None:
     with pytest.raises(WorkError, match=r"a\.txt must be a file, but it is not there any more"):
         entry.path("a.txt")
     assert files_of(shelf.root) == {"format.json"}
+
+
+def test_which_of_many_addresses_have_an_entry(shelf: Shelf) -> None:
+    assert shelf.has([address({"n": 1})]) == set()
+    made = {shelf.put(write(), kind="note", specification={"n": n}).address for n in range(20)}
+    asked = [address({"n": n}) for n in range(10_000)]
+    begun = time.perf_counter()
+    assert shelf.has(asked) == made
+    assert time.perf_counter() - begun < 1
+    assert shelf.has([]) == set()
+
+
+def test_what_runs_is_told_with_its_process(shelf: Shelf) -> None:
+    assert shelf.running() == {}
+    with shelf.work(kind="note", specification={"n": 1}) as work, shelf.alone(address({"alone": 1})):
+        claims = shelf.running()
+        assert set(claims) == {work.address, address({"alone": 1})}
+        assert {claim.pid for claim in claims.values()} == {os.getpid()}
+
+        def write_and_look(folder: Path) -> None:
+            assert set(shelf.running()) == set(claims)  # what is made in one step is none
+
+        shelf.put(write_and_look, kind="note", specification={"n": 2})
+    assert shelf.running() == {}

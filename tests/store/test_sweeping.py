@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import errno
-import fcntl
+import json
 import os
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
@@ -178,16 +178,21 @@ def test_folders_of_others_stay(shelf: Shelf) -> None:
     assert (shelf.root / "mine").is_dir()
 
 
-def test_where_there_are_no_locks_only_what_rests_for_a_day_goes(
-    shelf: Shelf, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize(("hours", "removed"), [(1, 0), (25, 1)])
+def test_work_of_another_host_goes_after_a_day_without_a_sign(
+    shelf: Shelf, hours: float, removed: int
 ) -> None:
-    def refuse(handle: int, operation: int) -> None:
-        raise OSError(errno.ENOLCK, "No locks available")
-
-    monkeypatch.setattr(fcntl, "flock", refuse)
-    leave(shelf)
-    resting = leave(shelf, 2)
-    assert [one.name for one in shelf.gc(grace_hours=0, partial=True).removed] == [resting]
+    name = leave(shelf, 2)
+    claim = shelf.root / "locks" / name
+    token = "0123456789ab-77-5-00"
+    claim.write_text(json.dumps({"token": token, "host": "node7", "pid": 77, "started": 1.0}))
+    then = time.time() - hours * 3600
+    os.utime(claim, (then, then))
+    (shelf.root / "partial" / name).rename(shelf.root / "partial" / f"{name}.{token}")
+    (left,) = shelf.partial()
+    assert (left.address, left.resumable, left.running) == (name, True, False)
+    assert len(shelf.gc(grace_hours=0, partial=True).removed) == removed
+    assert len(shelf.partial()) == len(names(shelf.root / "locks")) == 1 - removed
 
 
 @pytest.mark.parametrize("days", [-1, float("nan"), float("inf")])

@@ -124,8 +124,8 @@ def test_labels_are_in_the_order_of_numbers(tmp_path: Path) -> None:
     [
         (
             {"label": None},
-            r"label must be the name of a column of .*mine.csv \(review, stars\), such as --column "
-            "label=NAME on the command line, but got None",
+            r"label must be the name of a column of .*mine.csv \(review, stars\), on the command line as "
+            "--column label=review, but none is given",
         ),
         ({"label": "star"}, "line 3 of .* must have the column 'star', but its columns are review, stars"),
         ({"text": "revue"}, "must have the column 'revue', but its columns are review, stars"),

@@ -8,9 +8,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from microtome.errors import InputError
-from microtome.tasks.items import Item, Split
 from microtome.tasks.loading import task
 from microtome.tasks.subset import held_out, subset
+from microtome.tasks.task import Item, Split
 from task_samples import write_files
 
 LABELS = st.lists(st.integers(0, 5), min_size=2, max_size=120)

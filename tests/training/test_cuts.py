@@ -19,7 +19,7 @@ from microtome.context import Context
 from microtome.encoders.cutting import keep_blocks, refusal
 from microtome.encoders.loading import load
 from microtome.errors import InputError
-from microtome.tasks.items import Kind
+from microtome.tasks.task import Kind
 from microtome.training import cuts as cutting
 from microtome.training.cuts import (
     Cut,
@@ -222,7 +222,7 @@ def test_spans_leave_out_what_they_say(depth: int) -> None:
 
 @pytest.mark.parametrize("depth", [0, True, 1.5])
 def test_models_have_blocks(depth: Any) -> None:
-    with pytest.raises(InputError, match="depth must be a whole number of at least 1"):
+    with pytest.raises(InputError, match="depth must be a whole number above 0"):
         every_span(depth)
-    with pytest.raises(InputError, match="depth must be a whole number of at least 1"):
+    with pytest.raises(InputError, match="depth must be a whole number above 0"):
         every_truncation(depth)

@@ -15,8 +15,7 @@ import tiny
 from microtome.encoders.loading import load
 from microtome.errors import InputError
 from microtome.interventions.applying import apply
-from microtome.interventions.freeze import Freeze, frozen_names
-from microtome.interventions.truncate import Truncate
+from microtome.interventions.blocks import Freeze, Truncate, frozen_names
 from microtome.training.finetuning import finetune
 from microtome.training.inputs import collate, encode
 from microtome.training.models.methods import trainable

@@ -12,12 +12,11 @@ import samples
 import tiny
 from microtome.encoders.tokens import Tokenizer
 from microtome.errors import InputError
-from microtome.tasks.items import Item
+from microtome.tasks.task import Item
 from microtome.training.inputs import collate, encode
 
 WORDPIECE = tiny.wordpiece()
 BARE = tiny.bare_bpe()
-ALL: Any = "all"
 
 
 def test_pairs_are_cut_longest_first_and_lengths_are_those_of_the_tokens() -> None:
@@ -49,30 +48,28 @@ def test_examples_may_have_fewer_choices_than_others() -> None:
     assert batch["choices"].tolist() == [[True, True, False], [True, True, True]]
 
 
-@pytest.mark.parametrize("which", ["first", "last"])
-def test_words_stand_at_their_first_or_last_sub_word(which: Any) -> None:
+def test_words_stand_at_their_last_sub_word() -> None:
     words = ("The", "reader", "likes", "cats", ".")
     item = Item(id="0", words=words, target=(0, 1, 2, 0, 1))
     tokenizer = Tokenizer(WORDPIECE)
-    (found,) = encode([item], samples.task_of("tagging"), tokenizer, words=which)
+    (found,) = encode([item], samples.task_of("tagging"), tokenizer)
     cut = WORDPIECE.encode(list(words), is_pretokenized=True)
     for word, place in enumerate(found.words):  # pyright: ignore[reportArgumentType]
         places = [i for i, of in enumerate(cut.word_ids) if of == word]
-        assert place == (places[0] if which == "first" else places[-1])
-    assert found.lost == 0
+        assert place == places[-1]
 
 
-def test_words_that_were_cut_off_or_are_nothing_are_counted_and_not_learned() -> None:
+def test_words_that_were_cut_off_or_are_nothing_are_not_learned() -> None:
     words = ("The", "\u200b", "cat", "sits", "on", "the", "mat")
     item = Item(id="0", words=words, target=((3, 0), (1, 1), (1, 2), (7, 0), (4, 1), (3, 1), (0, 2)))
     plain = Item(id="0", words=words, target=tuple(range(7)))
     tokenizer = Tokenizer(tiny.wordpiece())
     (whole,) = encode([plain], samples.task_of("tagging"), tokenizer)
-    assert whole.lost == 1
+    assert np.flatnonzero(whole.words == -1).tolist() == [1]  # pyright: ignore[reportArgumentType]
     assert whole.targets["labels"].tolist() == [0, -100, 2, 3, 4, 5, 6]
     (cut,) = encode([item], samples.task_of("parsing"), tokenizer, longest=7)
     gone = np.flatnonzero(cut.words == -1)  # pyright: ignore[reportArgumentType]
-    assert cut.lost == len(gone) >= 3
+    assert len(gone) >= 3
     heads = cut.targets["heads"]
     assert (heads[gone] == -100).all()
     assert heads[3] == -100, "a word whose head was cut off has nothing right to choose"
@@ -124,7 +121,6 @@ def test_masked_tokens_are_chosen_by_the_seed_and_the_example() -> None:
             lambda t: encode([Item(id="7", texts=("a", "b", "c"))], samples.task_of("classification"), t),
             "must have one text or two, but '7' has 3",
         ),
-        (lambda t: encode([], samples.task_of("tagging"), t, words=ALL), "words must be 'first' or 'last'"),
         (
             lambda t: encode(
                 [Item(id="7", texts=("a", "b"))], samples.task_of("span"), t, longest=10, stride=8

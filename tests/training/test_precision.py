@@ -15,15 +15,18 @@ import samples
 import tiny
 from microtome.context import Context
 from microtome.encoders.loading import load
+from microtome.encoders.table import FAMILIES
+from microtome.errors import InputError
 from microtome.experiments.surgery.skipping import skip
 from microtome.store.shelf import Shelf
 from microtome.tasks.task import Task
 from microtome.training.cut_store import cut_answers
 from microtome.training.evaluating import evaluate, write_windows
+from microtome.training.inputs import collate, encode
 from microtome.training.models.modeling import build
 from microtome.training.models.saving import save
 from microtome.training.opening import open_model
-from microtome.training.precision import products_in, read_precision
+from microtome.training.precision import choose_dtype, products_in, read_precision
 
 FULL = (1, 2, 3)
 
@@ -97,3 +100,41 @@ def test_what_says_nothing_is_float32(tmp_path: Path) -> None:
     assert read_precision(None) == read_precision(tmp_path) == "float32"
     (tmp_path / "microtome.json").write_text('{"provenance": {"precision": "bfloat16"}}')
     assert read_precision(tmp_path) == "bfloat16"
+
+
+def test_auto_is_bfloat16_where_device_and_model_have_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    bert, deberta = FAMILIES["bert"], FAMILIES["deberta"]
+    assert choose_dtype("cpu", "auto", bert) == "float32"
+    monkeypatch.setattr(torch.cuda, "is_bf16_supported", lambda **_: True)
+    assert choose_dtype("cuda", "auto", bert) == "bfloat16"
+    assert choose_dtype("cuda", "auto", bert, vectorized=True) == "float32"
+    assert choose_dtype("cuda", "auto", deberta) == "float32"
+    monkeypatch.setattr(torch.cuda, "is_bf16_supported", lambda **_: False)
+    assert choose_dtype("cuda", "auto", bert) == "float32"
+
+
+@pytest.mark.parametrize(
+    ("device", "dtype", "family", "vectorized", "message"),
+    [
+        ("cuda:1", "auto", "bert", False, "device must be 'cpu' or 'cuda'"),
+        ("cpu", "int8", "bert", False, "dtype must be"),
+        ("cpu", "tf32", "bert", False, "float32, bfloat16 or float16 on a CPU"),
+        ("cuda", "bfloat16", "deberta", False, "overflows in bfloat16"),
+        ("cuda", "bfloat16", "bert", True, "float32 or tf32 for vectorized training"),
+    ],
+)
+def test_arithmetic_that_is_not_there_is_refused(
+    device: str, dtype: str, family: str, vectorized: bool, message: str
+) -> None:
+    with pytest.raises(InputError, match=message):
+        choose_dtype(device, dtype, FAMILIES[family], vectorized=vectorized)
+
+
+@pytest.mark.parametrize("model_type", tiny.CONFIGS)
+def test_families_are_listed_that_overflow_in_bfloat16(encoder_of: Any, model_type: str) -> None:
+    encoder, classes = encoder_of(model_type), samples.task_of("classification")
+    model = build(encoder, classes, seed=1)
+    batch = collate(encode(samples.items_of("classification"), classes, encoder.tokenizer, longest=30))
+    expected = contextlib.nullcontext() if encoder.family.bfloat16 else pytest.raises(RuntimeError)
+    with expected, torch.autocast("cpu", dtype=torch.bfloat16):
+        model.loss(model(batch), batch).backward()

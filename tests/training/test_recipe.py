@@ -65,9 +65,9 @@ def test_one_length_takes_the_place_of_the_other() -> None:
     ("changes", "words"),
     [
         ({"batch": 0}, "batch must be a whole number above 0, but got 0."),
-        ({"rate": 10**400}, f"rate must be above 0, but got 1{199 * '0'}...."),
+        ({"rate": 10**400}, f"rate must be a number above 0, but got 1{199 * '0'}...."),
         ({"batch": 10**400}, f"batch must be a whole number above 0, but got 1{199 * '0'}...."),
-        ({"rate": -1.0}, "rate must be above 0, but got -1.0."),
+        ({"rate": -1.0}, "rate must be a number above 0, but got -1.0."),
         ({"batch": 8, "accumulate": 3}, "accumulate must be a divisor of the batch of 8, but got 3."),
         ({"epochs": None, "steps": None}, "a recipe must have epochs or steps, but it has neither."),
         (

@@ -14,7 +14,7 @@ import pytest
 import torch
 
 import microtome as mt
-from microtome.encoders.shipped import INSIDE, weights_digest
+from microtome.encoders.locations import INSIDE, weights_digest
 from microtome.tasks.corpus import split_corpus
 from microtome.tasks.generated.table import GENERATED
 from microtome.zoo.shipped import read_card

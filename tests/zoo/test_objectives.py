@@ -10,10 +10,9 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from microtome.zoo.designs import DESIGNS, find_design
-from microtome.zoo.models import build
+from microtome.zoo.designs import DESIGNS, build, find_design
 from microtome.zoo.objectives import Learner, hide
-from microtome.zoo.wordpiece import CLS, MASK, SEP
+from microtome.zoo.text import CLS, MASK, SEP
 
 SMALL: dict[str, Any] = {
     "layers": 2,

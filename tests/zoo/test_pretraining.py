@@ -14,8 +14,7 @@ import microtome as mt
 from microtome.errors import InputError
 from microtome.zoo.designs import DESIGNS, Design, find_design
 from microtome.zoo.pretraining import pretrain, scheduled, sequences
-from microtome.zoo.text import Text, read_text
-from microtome.zoo.wordpiece import CLS, SEP
+from microtome.zoo.text import CLS, SEP, Text, read_text
 from zoo.test_text import written
 
 

@@ -19,15 +19,13 @@ import microtome as mt
 from drawn_zoo import write_card
 from microtome.cli import main
 from microtome.encoders.encoder import digest_weights
-from microtome.encoders.shipped import WEIGHTS, weights_digest
+from microtome.encoders.locations import WEIGHTS, weights_digest
 from microtome.errors import InputError, MicrotomeError
 from microtome.extraction.recording import describe
 from microtome.zoo.designs import DESIGNS, find_design
 from microtome.zoo.objectives import Learner
-from microtome.zoo.saving import save_encoder
-from microtome.zoo.shipped import shipped
-from microtome.zoo.text import Text, read_text
-from microtome.zoo.wordpiece import CLS
+from microtome.zoo.shipped import save_encoder, shipped
+from microtome.zoo.text import CLS, Text, read_text
 from zoo.test_text import written
 
 SHAPE = {"layers": 2, "width": 32, "heads": 2, "inner": 64, "length": 24}

@@ -11,6 +11,7 @@ import threading
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from itertools import pairwise
+from typing import Any
 
 DONE, FAILED, WRONG_REQUEST, INTERRUPTED = 0, 1, 2, 130
 # What a shell reports of any tool whose reader has left, as in `microtome ls measures | head`.
@@ -173,10 +174,11 @@ def _explain(error: Exception, arguments: Sequence[str] = ()) -> int:
 
         traceback.print_exception(error, file=sys.stderr)
     # The parser's own exceptions carry their sentence and their code; their class differs between versions.
-    parsed = getattr(error, "format_message", None)
-    if callable(parsed):
-        sentence = str(parsed()).strip()
-        if sentence:
+    if callable(getattr(error, "format_message", None)):
+        sentence = _parsing_sentence(error)
+        if sentence.startswith("Usage:"):  # a verb without any words
+            sys.stdout.write(f"{error}\n")
+        elif sentence:
             _say(sentence if sentence.endswith((".", "?")) else f"{sentence}.")
         return int(getattr(error, "exit_code", WRONG_REQUEST))
     if isinstance(error, MicrotomeError):
@@ -190,6 +192,35 @@ def _explain(error: Exception, arguments: Sequence[str] = ()) -> int:
     else:
         _say(f"this should not have happened: {type(error).__name__}: {error}; {TRACEBACK}=1 shows where.")
     return FAILED
+
+
+def _parsing_sentence(error: Any) -> str:
+    """Say what the parser refuses, with what the option or argument is, or the name that was meant."""
+    from ..errors import guess
+
+    sentence, context = str(error.format_message()).strip(), getattr(error, "ctx", None)
+    if context is None:
+        return sentence
+    verb = context.command_path.removeprefix("microtome ")
+    parameters = {name: parameter for parameter in context.command.params for name in parameter.opts}
+    missing, name = getattr(error, "param", None), getattr(error, "option_name", None)
+    if sentence.startswith("Missing") and missing is not None:
+        typed = missing.opts[0] if missing.param_type_name == "option" else missing.metavar.rstrip(".")
+        return f"{verb} must be given {typed}. {missing.help}"
+    if sentence.startswith("No such option") and name:
+        names = [option.removeprefix("--") for option in (*parameters, "--help") if option.startswith("--")]
+        if hint := guess(name.lstrip("-").replace("_", "-"), names, prefix="--"):
+            return f"{verb} has no option {name}.{hint}"
+        values = f"; --set: {parameters['--set'].help}" if "--set" in parameters else "."
+        return f"{verb} has no option {name}, see {context.command_path} --help{values}"
+    if sentence.startswith("Got unexpected extra"):
+        places = [p.metavar for p in parameters.values() if p.param_type_name == "argument"]
+        surplus = sentence.rpartition("(")[2].rstrip(").")
+        return (
+            f"{verb} takes {' and '.join(places) or 'options'} only, but also got {surplus}; several values "
+            "of one option are typed with commas between them, and a value with spaces in quotes."
+        )
+    return sentence
 
 
 def _say(sentence: str) -> None:

@@ -11,18 +11,25 @@ import typer
 
 from ..experiments.table import EXPERIMENTS, Entry
 from ..version import VERSION
-from .call import CallTool
-from .demo import Demo
+from .figure import Figure
 from .ls import Ls
-from .parsing import Verb
-from .report import Report
+from .parsing import Verb, Verbs
 from .store import STORE
-from .tools import Tool, tool
+from .study import STUDY
+from .tools import CallTool, Demo, Report, Tool, tool
 
 TOOLS: Mapping[str, type[Tool]] = MappingProxyType(
-    {"report": Report, "demo": Demo, "ls": Ls, "call": CallTool}
+    {"report": Report, "figure": Figure, "demo": Demo, "ls": Ls, "call": CallTool}
+)
+# Commands that have commands of their own.
+GROUPS: Mapping[str, tuple[Mapping[str, type[Tool]], str]] = MappingProxyType(
+    {
+        "study": (STUDY, "Whole papers and other studies as one file: plan, run, status, report."),
+        "store": (STORE, "The store of finished work: ls, show, verify, rm, gc."),
+    }
 )
 PANEL = "Reports and tools"
+WIDEST = 100  # columns of help; longer lines are hard to read
 
 
 def command(verb: str | None = None) -> Any:
@@ -40,12 +47,14 @@ def command(verb: str | None = None) -> Any:
     """
     app = typer.Typer(
         name="microtome",
+        cls=Verbs,
+        rich_markup_mode=None,  # its tables break names of options at 80 columns
         help="Take Transformer text encoders apart, layer by layer.",
         epilog="Exit codes: 0 done, 1 the work failed, 2 the request was wrong, 130 interrupted.",
         no_args_is_help=True,
         add_completion=False,
         pretty_exceptions_enable=False,
-        context_settings={"help_option_names": ["-h", "--help"]},
+        context_settings={"help_option_names": ["-h", "--help"], "max_content_width": WIDEST},
     )
     app.callback()(_start)
     for entry in EXPERIMENTS.values():
@@ -54,11 +63,11 @@ def command(verb: str | None = None) -> Any:
         )
     for name, kind in TOOLS.items():
         _add(app, name, tool(kind), PANEL)
-    store = typer.Typer(name="store", help="The store of finished work: ls, show, verify, rm, gc.")
-    store.callback(no_args_is_help=True)(_start_store)
-    for name, kind in STORE.items():
-        _add(store, name, tool(kind))
-    app.add_typer(store, rich_help_panel=PANEL)
+    for name, (tools, summary) in GROUPS.items():
+        group = typer.Typer(name=name, cls=Verbs, rich_markup_mode=None, help=summary, no_args_is_help=True)
+        for command_name, kind in tools.items():
+            _add(group, command_name, tool(kind))
+        app.add_typer(group, rich_help_panel=PANEL)
     return typer.main.get_command(app)
 
 
@@ -83,19 +92,14 @@ def _stub() -> None:
     """A command that is listed, and not called."""
 
 
-def _start_store() -> None:
-    """The store of finished work: ls, show, verify, rm, gc."""
-
-
 def _print_version(wanted: bool) -> None:
     if wanted:
         typer.echo(f"microtome {VERSION}")
         raise typer.Exit()
 
 
-VERSION_HELP = "Print the version and stop."
 VersionOption = typer.Option(
-    "--version", metavar="", help=VERSION_HELP, is_eager=True, callback=_print_version
+    "--version", help="Print the version and stop.", is_eager=True, callback=_print_version
 )
 
 

@@ -3,20 +3,21 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from ..context import Context
 from ..options import option
-from .listings import Listing, list_recipes, list_tasks, list_zoo, picked
-from .show import Columns, JsonOption, table
+from .show import Columns, JsonOption, Table, picked, table
 from .tools import Tool
 
 if TYPE_CHECKING:
     from ..measures.declare import Measure
 
+Listing = tuple[Sequence[Mapping[str, Any]], list[Table]]
+STSB = "stsb"
 # The letters that formulas use for what is done to a layer.
 TRANSFORMED = {
     "Q": "orthogonal",
@@ -191,16 +192,190 @@ def _document(measure: Measure) -> dict[str, Any]:
     }
 
 
+def _tasks() -> Listing:
+    """List the tasks, those of files and those that are generated."""
+    from ..tasks.generated.grammar import SIZES
+    from ..tasks.generated.table import GENERATED
+    from ..tasks.table import TASKS
+
+    names = ("name", "title", "kind", "labels", "scores", "main")
+    tasks = [
+        {
+            **picked(task, *names, "about", "license", "citation"),
+            "sizes": dict(task.sizes),
+            "hub": None if task.hub is None else task.hub.id,
+            "revision": None if task.hub is None else (task.hub.revision or None),
+        }
+        for task in TASKS.values()
+    ]
+    generated = {"sizes": dict(SIZES), "hub": None, "revision": None, "citation": ""}
+    for task in (make() for make in GENERATED.values()):
+        card = {"about": task.card["tests"], "license": task.card["license"]}
+        tasks.append({**picked(task, *names), **card, **generated})
+    columns: Columns = {
+        "task": "name",
+        "kind": lambda task: task["kind"].replace("_", " "),
+        "score": lambda task: " + ".join(task["main"]),
+        "train": lambda task: _size(task, "train"),
+        "validation": lambda task: _size(task, "validation"),
+        "hub": lambda task: task["hub"] or "generated",
+        "license": "license",
+    }
+    notes = [
+        "With --data DIR a task is read from its original files, plain or packed; without it, from the "
+        "hub, whose revision is pinned only where a source for it can be cited.",
+        "Your own table: --task FILE.csv --column text=NAME --column label=NAME.",
+    ]
+    return tasks, [table(tasks, columns, notes)]
+
+
+def _size(task: Mapping[str, Any], split: str) -> str:
+    return f"{task['sizes'][split]:,}" if split in task["sizes"] else ""
+
+
+def _recipes() -> Listing:
+    """List the recipes, with where a doubtful value comes from."""
+    from ..training.recipe import RECIPES, changeable
+
+    recipes = list(RECIPES.values())
+    entries = [
+        {**recipe.specification(), **picked(recipe, "name", "citation"), "notes": dict(recipe.notes)}
+        for recipe in recipes
+    ]
+    columns: Columns = {
+        "recipe": lambda recipe: recipe.name,
+        "batch": lambda recipe: str(recipe.batch),
+        "rate": lambda recipe: f"{recipe.rate:g}",
+        "length": lambda recipe: (
+            f"{recipe.steps:,} updates" if recipe.epochs is None else f"{recipe.epochs:g} epochs"
+        ),
+        "warm-up": lambda r: (
+            f"{100 * r.warmup:g} %" if r.warmup_steps is None else f"{r.warmup_steps:,} updates"
+        ),
+        "decay": lambda recipe: f"{recipe.decay:g}",
+        "clip": lambda recipe: "" if recipe.clip is None else f"{recipe.clip:g}",
+        "tokens": lambda recipe: str(recipe.longest),
+        "head": lambda recipe: recipe.head,
+        "source": lambda recipe: recipe.citation,
+    }
+    notes = [
+        *(f"{recipe.name}, {name}: {note}." for recipe in recipes for name, note in recipe.notes.items()),
+        f"Other values are given as --set name=value, with these names: {', '.join(changeable())}.",
+        "warmup is a share of all updates, and warmup_steps a number of them, at most all.",
+    ]
+    return entries, [table(recipes, columns, notes)]
+
+
+def _zoo() -> Listing:
+    """List the encoders that come with the package, with what was measured of each."""
+    from ..zoo.shipped import shipped
+
+    encoders = list(shipped().values())
+    notes = ["Loaded by name, as zoo:masked; the README.md in each folder tells the rest."]
+    if not encoders:
+        notes = ["No encoder comes with this installation; `microtome pretrain` makes them."]
+    columns: Columns = {
+        "encoder": "name",
+        "objective": "title",
+        "parameters": lambda encoder: f"{encoder['parameters']:,}",
+        "size": lambda encoder: f"{encoder['bytes'] / 1e6:.1f} MB",
+        "tokens seen": lambda encoder: _measured(encoder["tokens"], lambda count: f"{count / 1e6:,.1f} M"),
+        "loss": lambda encoder: _measured(encoder["loss"]),
+        "held-out accuracy (unigram)": lambda encoder: _beside(encoder["held_out"], "accuracy", "unigram"),
+        "STS-B (random baseline)": lambda encoder: _beside(
+            _means(encoder["scores"].get(STSB)), "model", "random"
+        ),
+    }
+    return encoders, [table(encoders, columns, notes)]
+
+
+def _layouts() -> Listing:
+    from ..figures.layouts.table import LAYOUTS, numbered
+
+    names = ("key", "paper", "figure", "title", "needs")
+    numbers = {layout.key: name for name, layout in reversed(numbered().items())}
+    layouts = [{**picked(layout, *names), "number": numbers[layout.key]} for layout in LAYOUTS.values()]
+    columns: Columns = {"layout": "key", "or": "number", "paper": "figure", "what it shows": "title"}
+    note = (
+        "`microtome figure STUDY --layout NAME --out FILE` draws one. Numbers follow the order of the paper."
+    )
+    return layouts, [table(layouts, columns, [note])]
+
+
+def _means(scores: Mapping[str, Any] | None) -> dict[str, Any]:
+    return {name: ((scores or {}).get(name) or {}).get("mean") for name in ("model", "random")}
+
+
+def _beside(scores: Mapping[str, Any] | None, key: str, reference: str) -> str:
+    """A number, and in brackets its baseline."""
+    value, against = (scores or {}).get(key), (scores or {}).get(reference)
+    return _measured(value) if value is None else f"{value:.3f} ({_measured(against)})"
+
+
+def _measured(value: float | None, write: Callable[[float], str] = "{:.3f}".format) -> str:
+    return "not measured" if value is None else write(value)
+
+
+def _studies() -> Listing:
+    """List the studies that come with the package, with the sizes of each."""
+    from ..studies.claims import read_claims, shipped_claims
+    from ..studies.file import read_study, shipped_studies
+
+    studies = []
+    for name, sizes in shipped_studies().items():
+        for size in sizes:
+            study = read_study(name, size=size)
+            counts = {what: len(getattr(study, what)) for what in ("models", "tasks", "experiments")}
+            claims = len(read_claims(name).claims) if name in shipped_claims() else 0
+            studies.append({"study": name, "size": size, "title": study.title, **counts, "claims": claims})
+    columns: Columns = {
+        "study": "study",
+        "size": "size",
+        "what it is": "title",
+        **{what: what for what in ("models", "tasks", "experiments", "claims")},
+    }
+    note = "microtome study plan NAME --size SIZE tells what it takes."
+    return studies, [
+        table(studies, columns, [note] if studies else ["No study comes with this installation."])
+    ]
+
+
+def _claims() -> Listing:
+    """List the claims of papers, with what was published and what counts as holding."""
+    from ..studies.claims import read_claims, shipped_claims
+    from ..studies.statistics.table import STATISTICS
+
+    names = ("id", "statement", "published", "source", "experiment", "statistic", "reading", "holds_where")
+    claims = [
+        {**picked(claim, *names), "paper": paper, "version": sheet.version, "digest": sheet.digest}
+        for paper, sheet in ((paper, read_claims(paper)) for paper in shipped_claims())
+        for claim in sheet.claims
+    ]
+    columns: Columns = {
+        "paper": "paper",
+        "claim": "id",
+        "what it states": "statement",
+        "statistic": "statistic",
+        "holds where": "holds_where",
+    }
+    statistics: Columns = {"statistic": lambda entry: entry.name, "what it is": lambda entry: entry.summary}
+    notes = ["A claim holds where the whole interval of the statistic lies between its bounds."]
+    return claims, [table(claims, columns, notes), table(STATISTICS.values(), statistics)]
+
+
 LISTINGS: Mapping[str, Callable[[], Listing]] = MappingProxyType(
     {
         "measures": _measures,
         "families": _families,
         "corpora": _corpora,
-        "tasks": list_tasks,
-        "recipes": list_recipes,
+        "tasks": _tasks,
+        "recipes": _recipes,
         "experiments": _experiments,
         "targets": _targets,
-        "zoo": list_zoo,
+        "zoo": _zoo,
+        "studies": _studies,
+        "claims": _claims,
+        "layouts": _layouts,
     }
 )
 

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from .show import console, plain, table
+from ..findings.words import coverage
+from .show import Screen, console, plain, table
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -47,7 +48,7 @@ def print_map(similarity_map: Map, out: Path | None = None) -> None:
     terminal.print(Text(plain(title), style="bold"))
     complete = size > 1 and _print_matrix(terminal, similarity_map)
     if not complete or similarity_map.low is not None or similarity_map.p_map is not None:
-        _print_pairs(terminal, similarity_map, best=not complete)
+        _print_pairs(similarity_map, best=not complete)
     lines = []
     if null := null_range(similarity_map):
         how = "that is" if similarity_map.p_map is not None else "no z:"
@@ -57,14 +58,13 @@ def print_map(similarity_map: Map, out: Path | None = None) -> None:
         lines.append("What unrelated rows would give is not known; --permutations finds it.")
     reasons = [plain(reason) for row in similarity_map.reasons for reason in row if reason is not None]
     if unique := [reason for reason in dict.fromkeys(reasons) if reason]:
-        lines.append(f"{len(reasons)} of {size} cells are undefined: {'; '.join(unique)}.")
+        lines.append(f"{len(reasons):,} of {size:,} cells are undefined: {'; '.join(unique)}.")
     if not complete and size > 1:
         place = f"in {out / 'result.json'}" if out else "printed with --json, or written with --out"
         lines.append(f"All {size:,} cells are {place}.")
     if choice := declared(similarity_map):
         lines.append(f"Source: {'; '.join(cite(key) for key in choice.measure.citations)}.")
-    for line in (*lines, ""):
-        terminal.print(Text(plain(line)))
+    Screen().sentences([*lines, ""])
 
 
 def _print_matrix(terminal: Console, similarity_map: Map) -> bool:
@@ -132,10 +132,7 @@ def chosen_pairs(similarity_map: Map) -> tuple[str, list[Pair]]:
     return "best matches", [(i, int(filled[i].argmax())) for i in range(rows)]
 
 
-def _print_pairs(terminal: Console, similarity_map: Map, *, best: bool) -> None:
-    from rich.table import Table
-    from rich.text import Text
-
+def _print_pairs(similarity_map: Map, *, best: bool) -> None:
     from ..findings.words import between, number
 
     what, pairs = chosen_pairs(similarity_map)
@@ -155,7 +152,7 @@ def _print_pairs(terminal: Console, similarity_map: Map, *, best: bool) -> None:
         "value": lambda pair: number(float(similarity_map.values[pair]), 3),
     }
     if low is not None and high is not None:
-        head = f"{(similarity_map.level or 0.95) * 100:g}% interval ({similarity_map.unit})"
+        head = f"{coverage(similarity_map.level or 0.95)} interval ({similarity_map.unit})"
         columns[head] = defined(lambda pair: between(float(low[pair]), float(high[pair]), 3))
     for name, array, write in (
         ("unrelated", similarity_map.null_mean, lambda value: number(value, 3)),
@@ -171,12 +168,8 @@ def _print_pairs(terminal: Console, similarity_map: Map, *, best: bool) -> None:
             plain(right[int(filled[pair[0]].argmax())]) if np.isfinite(tops[pair[0]]) else ""
         )
         columns["its value"] = lambda pair: number(float(top), 3) if np.isfinite(top := tops[pair[0]]) else ""
-    grid = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
-    for position, name in enumerate(columns):
-        grid.add_column(Text(name), justify="left" if position < 2 or name == "best match" else "right")
-    for row in table(pairs, columns)[1]:
-        grid.add_row(*(Text(cell) for cell in row))
-    terminal.print(grid)
+    numbers = set(columns) - {what, "", "best match"}
+    Screen().rows(*table(pairs, columns), right=numbers)
 
 
 def _p(value: float) -> str:

@@ -9,16 +9,48 @@ from dataclasses import MISSING, Field
 from typing import Annotated, Any
 
 import typer
-from typer.core import TyperCommand
+from typer.core import TyperCommand, TyperGroup
 
-from ..options import Option, default_of, is_required
-from ..reading import read_names, read_numbers, read_pairs, read_values
+from ..checks import real_number, whole_number
+from ..options import PANELS, Option, as_typed, default_of, flag_of, help_of, is_required, type_of
+from ..reading import read_names, read_number, read_numbers, read_pairs, read_values
 
 Declared = Mapping[str, tuple[Field[Any], Option]]
 
 
+class Verbs(TyperGroup):
+    """Commands that are listed by what they are for."""
+
+    def format_commands(self, ctx: Any, formatter: Any) -> None:
+        """Write the commands into the help, panel by panel."""
+        panels: dict[str, list[tuple[str, str]]] = {}
+        for name, verb in self.commands.items():
+            panels.setdefault(getattr(verb, "rich_help_panel", None) or "Commands", []).append(
+                (name, verb.help or "")
+            )
+        _write_panels(formatter, panels)
+
+
 class Verb(TyperCommand):
     """A command that refuses a second value for an option of one value, where the parser keeps the last."""
+
+    def collect_usage_pieces(self, ctx: Any) -> list[str]:
+        """What is typed behind the name of the command."""
+        arguments = [p for p in self.params if p.param_type_name == "argument"]
+        return ["[OPTIONS]", *(str(p.metavar) if p.required else f"[{p.metavar}]" for p in arguments)]
+
+    def format_options(self, ctx: Any, formatter: Any) -> None:
+        """Write arguments and options into the help, panel by panel."""
+        panels: dict[str, list[tuple[str, str]]] = {title: [] for title in ("Arguments", *PANELS, "Options")}
+        for parameter in self.get_params(ctx):
+            flags = [*sorted(parameter.opts, key=len), *parameter.secondary_opts]
+            metavar = "" if getattr(parameter, "is_flag", False) else parameter.metavar or ""
+            panel, typed = getattr(parameter, "rich_help_panel", None), f"{', '.join(flags)} {metavar}"
+            if parameter.param_type_name == "argument":
+                panel, typed = "Arguments", metavar
+            required = " [required]" if parameter.required else ""
+            panels[panel or "Options"].append((typed.strip(), f"{getattr(parameter, 'help', '')}{required}"))
+        _write_panels(formatter, panels)
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         """
@@ -48,6 +80,13 @@ class Verb(TyperCommand):
                     "one of them, or run the command once for each."
                 )
         return super().parse_args(ctx, args)
+
+
+def _write_panels(formatter: Any, panels: Mapping[str, list[tuple[str, str]]]) -> None:
+    for title, rows in panels.items():
+        if rows:
+            with formatter.section(title):
+                formatter.write_dl(rows)
 
 
 def command_of(
@@ -84,32 +123,33 @@ def command_of(
     return parse
 
 
-_NUMBERS: Mapping[str, Any] = {"int": int, "float": float}
 # What stands for a value in `--help`, by the type of the option.
-_METAVARS = {"int": "N", "float": "X", "Sequence[int]": "N,...", "Sequence[float]": "X,...", "str": "NAME"}
+_METAVARS = {
+    "int": "N",
+    "float": "X",
+    "Sequence[int]": "N,...",
+    "Sequence[float]": "X,...",
+    "Sequence[str]": "NAME,...",
+}
 
 
 def _parameter(option_field: Field[Any], facts: Option, *, panels: bool) -> inspect.Parameter:
     """The parameter of the parser for a declared option."""
-    annotation, flag = _annotation(option_field), _flag(option_field, facts)
-    kind: Any = list[str] if facts.repeated else _NUMBERS.get(annotation, str)
+    annotation, flag = type_of(option_field), flag_of(option_field, facts)
+    kind: Any = list[str] if facts.repeated else str
     default = inspect.Parameter.empty if is_required(option_field) else default_of(option_field)
-    metavar = facts.metavar or _METAVARS.get(annotation, "NAME,..." if facts.choices else "NAME")
+    metavar = facts.metavar or _METAVARS.get(annotation, "NAME")
     if annotation == "bool":
         kind, metavar = bool, ""
-        flag = f"{flag}/--no-{flag[2:]}" if default else flag
-    elif default is not inspect.Parameter.empty and kind not in (int, float):
-        default = [] if facts.repeated else _typed(default)
-    number = "One or more of" if "Seq" in annotation else "One of"
-    choices = f" {number} {', '.join(facts.choices)}." if facts.choices else ""
-    shown = default not in (None, "", [], inspect.Parameter.empty)
-    given: dict[str, Any] = {"help": facts.help + choices, "metavar": metavar, "show_default": shown}
+        flag = flag if default is False else f"{flag}/--no-{flag[2:]}"
+    elif default is not inspect.Parameter.empty:
+        default = [] if facts.repeated else as_typed(default)
+    typed: dict[str, Any] = {"help": help_of(option_field, facts), "metavar": metavar}
     if facts.argument:
-        declared = typer.Argument(**given)
+        declared = typer.Argument(**typed)
     else:
-        limits = {"min": facts.least, "max": facts.most} if kind in (int, float) else {}
         names = [flag, facts.short] if facts.short else [flag]
-        declared = typer.Option(*names, rich_help_panel=facts.panel if panels else None, **limits, **given)
+        declared = typer.Option(*names, rich_help_panel=facts.panel if panels else None, **typed)
     return inspect.Parameter(
         option_field.name,
         inspect.Parameter.KEYWORD_ONLY,
@@ -118,30 +158,18 @@ def _parameter(option_field: Field[Any], facts: Option, *, panels: bool) -> insp
     )
 
 
-def _annotation(option_field: Field[Any]) -> str:
-    return str(option_field.type).removesuffix(" | None")
-
-
-def _flag(option_field: Field[Any], facts: Option) -> str:
-    return "--" + (facts.name or option_field.name).replace("_", "-")
-
-
-def _typed(default: Any) -> Any:
-    """A default as a user would type it; nothing where there is none to show."""
-    if isinstance(default, tuple | list):
-        return ",".join(str(part) for part in default)
-    name = getattr(default, "name", default)
-    return name if isinstance(name, str) and name else None
-
-
 def _read(option_field: Field[Any], facts: Option, value: Any) -> Any:
     """The value of an option from what was typed; MISSING where nothing was."""
-    flag, annotation = _flag(option_field, facts), _annotation(option_field)
+    flag, annotation = flag_of(option_field, facts), type_of(option_field)
     default = None if is_required(option_field) else default_of(option_field)
-    if value in (None, []) or value == _typed(default):
+    if value in (None, []) or value == as_typed(default):
         return MISSING
-    if isinstance(value, bool | int | float):
+    if isinstance(value, bool):
         return value
+    if annotation == "int":
+        return whole_number(flag, read_number(value), facts.least, facts.most)
+    if annotation == "float":
+        return real_number(flag, read_number(value), facts.least)
     if facts.read is not None:
         return [facts.read(part) for part in value] if facts.repeated else facts.read(value)
     if annotation == "Sequence[int]":
@@ -149,7 +177,7 @@ def _read(option_field: Field[Any], facts: Option, value: Any) -> Any:
     if annotation == "Sequence[str]" and not facts.repeated:
         return read_names(flag, value, facts.choices)
     if annotation == "Mapping[str, str]":
-        return read_pairs(flag, value)
+        return read_pairs(flag, value, facts.example)
     if annotation == "Mapping[str, Any]":
-        return read_values(value, flag, facts.metavar or "name=value")
+        return read_values(value, flag, facts.example)
     return value

@@ -59,10 +59,10 @@ def print_result(screen: Screen, result: Any, out: Path | None = None) -> None:
 
 def _sentences(result: Any, *, verbose: bool) -> list[str]:
     """The claims of a result, with the evidence on request, and its sentences that are no claims."""
-    from ..findings.claims.render import headline
+    from ..findings.claims.render import evidence, headline
 
     claims = getattr(result, "claims", ())
-    if verbose or not claims:
+    if verbose or not any(map(evidence, claims)):
         return list(result.findings)
     lines = [*map(headline, claims), *result.findings[len(claims) :]]
     return [*lines, "--verbose prints the evidence behind these findings."]

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import sys
 import warnings
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from ..context import ProgressLines
 from ..options import option
 
 if TYPE_CHECKING:
@@ -29,6 +30,12 @@ def table(entries: Iterable[Any], columns: Columns, notes: Sequence[str] = ()) -
         for entry in entries
     ]
     return list(columns), rows, notes
+
+
+def picked(entry: Any, *names: str) -> dict[str, Any]:
+    """Some attributes of an entry, as JSON can hold them."""
+    values = {name: getattr(entry, name) for name in names}
+    return {name: list(value) if isinstance(value, tuple) else value for name, value in values.items()}
 
 
 # When the output goes to a file or another program, lines are not broken.
@@ -74,20 +81,26 @@ class Screen:
             sys.stderr.write(plain(sentence) + "\n")
             sys.stderr.flush()
 
-    def result(self, document: Mapping[str, Any], text: str) -> None:
-        """Print a result that is one sentence, or as JSON."""
+    def document(self, document: Mapping[str, Any]) -> None:
+        """Print a result as JSON."""
         import json
 
-        sys.stdout.write((json.dumps(document, allow_nan=False) if self.json else plain(text)) + "\n")
+        sys.stdout.write(json.dumps(document, allow_nan=False) + "\n")
 
-    def rows(self, head: Sequence[str], rows: Sequence[Sequence[str]], notes: Sequence[str] = ()) -> None:
+    def rows(
+        self,
+        head: Sequence[str],
+        rows: Sequence[Sequence[str]],
+        notes: Sequence[str] = (),
+        right: Collection[str] = (),
+    ) -> None:
         """Print a table of texts, where it has rows, and sentences below it."""
         from rich.table import Table
         from rich.text import Text
 
         table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
         for name in head:
-            table.add_column(Text(name), overflow="fold")
+            table.add_column(Text(name), overflow="fold", justify="right" if name in right else "left")
         for row in rows:
             table.add_row(*(Text(plain(cell)) for cell in row))
         if rows:
@@ -97,7 +110,7 @@ class Screen:
     def listing(self, document: Mapping[str, Any], *tables: Table) -> None:
         """Print tables, or the document that they are of as JSON."""
         if self.json:
-            self.result(document, "")
+            self.document(document)
             return
         for k, (head, rows, notes) in enumerate(tables):
             between = [""] if k < len(tables) - 1 else []
@@ -114,13 +127,13 @@ class Screen:
     @contextmanager
     def working(self) -> Iterator[Report | None]:
         """Show progress while the work runs, and its warnings as sentences when it is done."""
-        bar = None if self.quiet or not sys.stderr.isatty() else _Bar()
+        bar = None if self.quiet else _Bar() if sys.stderr.isatty() else ProgressLines(self.note)
         with warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("always")
             try:
                 yield None if bar is None else bar.report
             finally:
-                if bar is not None:
+                if isinstance(bar, _Bar):
                     bar.stop()
         from ..errors import SmallSampleWarning
 

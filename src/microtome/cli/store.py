@@ -11,8 +11,7 @@ from typing import TYPE_CHECKING, Any
 from ..context import Context
 from ..errors import must
 from ..options import option
-from .listings import picked
-from .show import Columns, JsonOption, QuietOption, Table, table
+from .show import Columns, JsonOption, QuietOption, Table, picked, table
 from .tools import Tool
 
 if TYPE_CHECKING:
@@ -27,7 +26,7 @@ class StoreTool(JsonOption, Tool):
     """A command on a store."""
 
     store: Path | None = option(
-        "The store; else MICROTOME_STORE, else microtome in the cache folder.",
+        "Folder of the store; MICROTOME_STORE or microtome in the cache folder when absent.",
         None,
         metavar="DIR",
         read=Path,
@@ -170,23 +169,19 @@ class StoreRm(DryRunOption, StoreTool):
 class StoreGc(DryRunOption, StoreTool):
     """Remove what nobody can use any more, and on request what is old."""
 
-    older_than: float | None = option("Remove entries that were made longer ago.", None, metavar="DAYS")
+    older_than: float | None = option(
+        "Remove entries that were made longer ago.", None, least=0, metavar="DAYS"
+    )
     keep: Sequence[str] = option(
         "Kind of entries to keep. May be repeated.", (), repeated=True, metavar="KIND"
     )
     partial: bool = option("Remove interrupted work that could be resumed, too.", False)
     grace: float = option(
-        "What was made, changed or read within this many hours stays.", 24.0, metavar="HOURS"
+        "What was made, changed or read within this many hours stays.", 24.0, least=0, metavar="HOURS"
     )
 
     def run(self, context: Context) -> None:
         """Remove, and print what."""
-        for name, unit, value in (
-            ("--older-than", "days", self.older_than),
-            ("--grace", "hours", self.grace),
-        ):
-            if value is not None and not 0 <= value < float("inf"):
-                raise must(name, f"a number of {unit}, at least 0", value)
         shelf = self.opened()
         swept = shelf.gc(
             older_than_days=self.older_than,

@@ -10,6 +10,7 @@ from dataclasses import replace
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
+from ..findings.words import coverage
 from ..rounding import at_least, at_most, between
 from .maps import MOST_COLUMNS
 from .show import Columns, Table, table
@@ -17,10 +18,9 @@ from .show import Columns, Table, table
 if TYPE_CHECKING:
     from ..findings.results import Curve, Result, SpanMap, X
     from ..inference.estimate import Estimate
-    from ..pruning.pruned import Pruned
+    from ..pruning.pruning import Pruned
     from ..training.evaluation import Evaluation
-    from ..training.tuned import Tuned
-    from ..training.writing import TunedRuns
+    from ..training.tuned import TunedRuns
 
 # A span whose cost is not 0 by the band of all spans at once.
 SURE = "*"
@@ -140,7 +140,7 @@ def _span_tables(result: Result) -> Iterable[Table]:
     depth = spans.depth
     notes = [
         f"Cost in {_unit(result, result.score)} of skipping blocks first to last on {_where(result)}.",
-        f"{basis(spans, result.score, table=True)}; {SURE}: not 0 by a {spans.level * 100:g}% band of "
+        f"{basis(spans, result.score, table=True)}; {SURE}: not 0 by a {coverage(spans.level)} band of "
         "all spans at once.",
     ]
     blocks = range(1, depth + 1)
@@ -173,19 +173,17 @@ def _cost(spans: SpanMap, first: int, last: int, points: float) -> str:
 def _tuned(result: TunedRuns) -> Iterable[Table]:
     """The scores of every seed."""
 
-    def score(name: str) -> Callable[[Tuned], str]:
-        return lambda run: _interval(run.scores[name])
-
     columns: Columns = {
         "seed": lambda run: str(run.seeds.order),
-        **{name: score(name) for name in result.runs[0].scores},
+        **{n: lambda run, n=n: _interval(run.scores[n]) for n in result.runs[0].scores},
         "updates": lambda run: f"{run.course['updates']:,}",
         "seconds": lambda run: f"{run.course['seconds']:.0f}",
         "failure": lambda run: run.failure or "",
     }
     baseline = ", ".join(f"{name} {value:.4f}" for name, value in result.runs[0].evaluation.baseline.items())
     notes = [f"Majority baseline: {baseline}."] if baseline else []
-    yield table(result.runs, columns, [*notes, *(str(run.folder) for run in result.runs)])
+    notes += [f"Seed {run.seeds.order}: {run.folder}" for run in result.runs]
+    yield table(result.runs, columns, notes)
 
 
 def _evaluated(result: Evaluation) -> Iterable[Table]:
@@ -193,7 +191,7 @@ def _evaluated(result: Evaluation) -> Iterable[Table]:
     columns: Columns = {
         "score": lambda name: name,
         "value": lambda name: f"{result.scores[name].value:.4f}",
-        f"{result.level * 100:g} % interval over examples": lambda name: _ends(result.scores[name]),
+        f"{coverage(result.level)} interval over examples": lambda name: _ends(result.scores[name]),
         "majority baseline": lambda name: f"{result.baseline[name]:.4f}" if name in result.baseline else "",
     }
     examples = f"{len(result.ids):,} examples of {result.task}/{result.split}."
@@ -202,7 +200,7 @@ def _evaluated(result: Evaluation) -> Iterable[Table]:
 
 def _pruned(result: Pruned) -> Iterable[Table]:
     """The tested sequence of cuts, and times of both models."""
-    from ..interventions.choosing import named
+    from ..interventions.declare import named
 
     columns: Columns = {
         "without": lambda step: named(result.without(step.candidate.what)),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, fields
@@ -14,7 +15,7 @@ import typer
 from ..context import Context
 from ..errors import InputError, UnknownNameError
 from ..experiments.base import Experiment, Plan
-from ..options import default_of, option, options_of
+from ..options import default_of, flag_of, option, options_of
 from .parsing import command_of
 from .results import print_result, write_result
 from .show import JsonOption, QuietOption, Screen
@@ -25,9 +26,14 @@ class SharedOptions(QuietOption, JsonOption):
     """What every command has beside the options of its experiment."""
 
     level: float = option("Coverage of intervals and bands.", 0.95, panel="Statistics", metavar="LEVEL")
-    device: str = option("auto, cpu or cuda.", "auto", metavar="DEVICE")
-    threads: int | None = option("Number of CPU threads.", None)
-    store: str | None = option("Folder of the store.", None, panel="Output", metavar="DIR")
+    device: str = option("Where models run: auto, cpu or cuda.", "auto", metavar="DEVICE")
+    threads: int | None = option("Number of CPU threads; as many as torch takes when absent.", None)
+    store: str | None = option(
+        "Folder where finished work is kept; MICROTOME_STORE or microtome in the cache folder when absent.",
+        None,
+        panel="Output",
+        metavar="DIR",
+    )
     out: Path | None = option(
         "Write result.json, table.parquet, figures and methods into this folder.",
         None,
@@ -76,7 +82,7 @@ def _run(kind: type[Experiment], options: Mapping[str, Any], shared: Mapping[str
             Shelf(context.store)
         if folder is not None:
             check_folder(folder)
-        experiments = [kind(**values) for values in _by_task(kind, options)]
+        experiments = [kind(**values) for values in _one_each(kind, options)]
         if folder is not None:
             experiments[0].check_out(folder)
         with screen.working(), using_threads(context.threads):
@@ -102,7 +108,7 @@ def _run(kind: type[Experiment], options: Mapping[str, Any], shared: Mapping[str
             print_result(screen, result, folder)
         results.append(result)
     if screen.json:
-        screen.result(_joined("results", [result.document() for result in results]), "")
+        screen.document(_joined("results", [result.document() for result in results]))
     if any(getattr(result, "failure", None) for result in results):
         raise typer.Exit(1)
 
@@ -110,24 +116,35 @@ def _run(kind: type[Experiment], options: Mapping[str, Any], shared: Mapping[str
 @contextmanager
 def _named_as_typed(kind: type[Experiment]) -> Iterator[None]:
     """Let a refusal begin with the name of the option as it is typed: `--head-seeds` for `head_seeds`."""
-    flags = {f.name: facts.name or f.name for f, facts in options_of(kind) if not facts.argument}
-    flags |= {f.name: f.name for f in fields(Context)}
+    pairs = (*options_of(kind), *options_of(SharedOptions))
+    flags = {f.name: flag_of(f, facts) for f, facts in pairs if not facts.argument}
     try:
         yield
     except (InputError, UnknownNameError) as error:
         name, _, rest = str(error).partition(" ")
         if name not in flags or not rest.startswith("must"):
             raise
-        raise type(error)(f"--{flags[name].replace('_', '-')} {rest}") from error
+
+        rest = re.sub(r"\b[a-z]+_[a-z_]+\b", lambda match: flags.get(match[0], match[0]), rest)
+        raise type(error)(f"{flags[name]} {rest}") from error
 
 
-def _by_task(kind: type[Experiment], options: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """The options of each experiment: one per task, unless tasks are taken together."""
-    tasks = options.get("task")
-    if not isinstance(tasks, list):
-        return [dict(options)]
-    together = kind.together and len(tasks) > 1
-    return [{**options, "task": task} for task in ([tasks] if together else tasks)]
+def _one_each(kind: type[Experiment], options: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """The options of each experiment: one per model and task, unless these are taken together."""
+    tasks, models = options.get("task"), options.get("model")
+    cases = [dict(options)]
+    if isinstance(models, list):
+        for model in models:
+            if model.isdigit():
+                raise InputError(
+                    f"MODEL must be a hub id, a folder or zoo:NAME, but got {model}; several values of one "
+                    "option are typed with commas between them."
+                )
+        cases = [{**case, "model": model} for case in cases for model in models]
+    if isinstance(tasks, list):
+        together = kind.together and len(tasks) > 1
+        cases = [{**case, "task": task} for case in cases for task in ([tasks] if together else tasks)]
+    return cases
 
 
 def _joined(name: str, documents: Sequence[dict[str, Any]]) -> dict[str, Any]:
@@ -136,13 +153,22 @@ def _joined(name: str, documents: Sequence[dict[str, Any]]) -> dict[str, Any]:
 
 
 def _folders(plans: Sequence[Plan], out: Path | None, experiments: Sequence[Experiment]) -> list[Path | None]:
-    """Where each result goes: the folder itself for one, a folder in it for each of several."""
-    names = ["".join(c if c.isalnum() or c in "-_." else "-" for c in plan.name) for plan in plans]
+    """Where each result goes: the folder itself for one, else a folder in it for each model and task."""
+    from ..encoders.locations import distinct_names
+
+    tasks = ["".join(c if c.isalnum() or c in "-_." else "-" for c in plan.name) for plan in plans]
+    sources = [str(getattr(experiment, "model", "")) for experiment in experiments]
+    models = distinct_names(list(dict.fromkeys(sources)))
+    model_names = dict(zip(dict.fromkeys(sources), models, strict=True))
+    names = [
+        Path(*([model_names[source]] if len(models) > 1 else []), task)
+        for source, task in zip(sources, tasks, strict=True)
+    ]
     for name in names:
         if names.count(name) > 1:
             raise InputError(
-                f"--task must name each task once, since its name is that of its folder, but {name!r} stands "
-                f"{names.count(name)} times."
+                "each model and each --task must be named once, since its name is that of its folder, but "
+                f"{str(name)!r} stands {names.count(name)} times."
             )
     if out is None or len(plans) == 1:
         return [out] * len(plans)

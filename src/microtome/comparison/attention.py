@@ -2,26 +2,30 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
-from itertools import zip_longest
+from itertools import combinations_with_replacement, product, zip_longest
 from types import MappingProxyType
 from typing import Any
 
 import numpy as np
 
 from ..arguments import checked
+from ..encoders.encoder import Encoder
 from ..encoders.versions import provenance
 from ..errors import InputError, must
+from ..extraction.attention import SentenceMaps, stream_attention
+from ..extraction.texts import Texts
 from ..findings.maps import Map
 from ..findings.paired import Resamples
 from ..findings.record import Maps
 from ..inference.clusters import Clusters
+from ..inference.estimate import Sides
 from ..inference.resampling import half_interval, half_plan
-from ..measures.attention import AttentionCells
-from ..measures.attention_pass import AttentionPass
+from ..measures.attention_rows import AttentionCells, AttentionPass
 from ..measures.declare import Chosen, Measure
 from ..measures.table import chosen_all
+from ..rows.planning import Rows
 from ..runtime import using_threads
 from .certainty import with_interval
 from .inputs import row_digest
@@ -207,3 +211,180 @@ def _with_intervals(
         band = replace(band, level=options.level)
         out[label] = with_interval(attention_map, band, resamples)
     return out
+
+
+Blocks = dict[tuple[int, int], dict[str, Map]]
+
+# Attention values that may be held in memory for intervals: two gigabytes.
+HELD = 2**28
+
+
+def attention_maps(
+    encoders: Sequence[Encoder],
+    texts: Texts,
+    rows: Rows,
+    measures: Sequence[Chosen],
+    options: SimilarityOptions,
+    *,
+    causal: bool = False,
+) -> list[Map]:
+    """
+    Compare the attention of all models on the same sentences.
+
+    Parameters
+    ----------
+    encoders : sequence of Encoder
+    texts : Texts
+    rows : Rows
+        Of words.
+    measures : sequence of Chosen
+    options : SimilarityOptions
+        certainty, seed, halves, level, threads and progress.
+    causal : bool
+        As in `attention_similarity_matrix`.
+
+    Returns
+    -------
+    list of Map
+        One per measure, over the layers of all models.
+    """
+    names = [[f"{e.name}/{k}" for k in range(1, len(e.layers)) if e.layers[k].isdigit()] for e in encoders]
+    evened: list[int] = []
+    stream = _counted(stream_attention(encoders, texts.examples, rows, progress=options.progress), evened)
+    if options.certainty:
+        held, example_indices = _hold(stream)
+        documents = (
+            rows.clusters[np.searchsorted(rows.examples, example_indices)]
+            if rows.unit == "document"
+            else None
+        )
+        shared = {name: getattr(options, name) for name in ("halves", "level", "seed", "threads")}
+        blocks = _blocks_with_intervals(held, names, measures, clusters=documents, causal=causal, **shared)
+    else:
+        with using_threads(options.threads):
+            blocks = _blocks_in_one_pass(stream, names, measures, causal=causal, seed=options.seed)
+    maps = [replace(_assemble(choice, names, blocks), unit=rows.unit) for choice in measures]
+    if not sum(evened):
+        return maps
+    warning = f"{sum(evened):,} rows of attention went to no word, and were spread evenly"
+    return [replace(attention_map, warnings=(*attention_map.warnings, warning)) for attention_map in maps]
+
+
+def _counted(stream: Iterable[SentenceMaps], evened: list[int]) -> Iterable[SentenceMaps]:
+    for sentence in stream:
+        evened.append(sentence.evened)
+        yield sentence
+
+
+def _blocks_in_one_pass(
+    stream: Iterable[SentenceMaps],
+    names: Sequence[Sequence[str]],
+    measures: Sequence[Chosen],
+    *,
+    causal: bool,
+    seed: int,
+) -> Blocks:
+    """Compare each pair of models, and each model with itself, in one pass over the sentences."""
+    pairs = list(combinations_with_replacement(range(len(names)), 2))
+    passes = {pair: AttentionPass(list(measures), causal=causal) for pair in pairs}
+    for sentence in stream:
+        for i, j in pairs:
+            passes[i, j].add(sentence.maps[i], None if i == j else sentence.maps[j])
+    blocks: Blocks = {}
+    for i, j in pairs:
+        right_names = None if i == j else names[j]
+        blocks[i, j] = {
+            label: as_attention_map(cells, i == j, names[i], right_names, seed)
+            for label, cells in passes[i, j].finish().items()
+        }
+        if i != j:
+            blocks[j, i] = {label: _swapped(block) for label, block in blocks[i, j].items()}
+    return blocks
+
+
+def _swapped(block: Map) -> Map:
+    """The map of two models with its sides swapped: the other direction of the measure."""
+    return replace(
+        block,
+        left=block.right,
+        right=block.left,
+        values=block.details["backward"].T,
+        reasons=tuple(zip(*block.reasons, strict=True)),
+        details=MappingProxyType({"backward": block.values.T}),
+    )
+
+
+def _blocks_with_intervals(
+    held: list[tuple[np.ndarray, ...]],
+    names: Sequence[Sequence[str]],
+    measures: Sequence[Chosen],
+    **options: Any,
+) -> Blocks:
+    # Intervals of one direction of an asymmetric measure do not give those of the other.
+    return {
+        (i, j): dict(
+            attention_similarity_matrix(
+                [maps[i] for maps in held],
+                None if i == j else [maps[j] for maps in held],
+                list(measures),
+                certainty=True,
+                names=names[i],
+                right_names=None if i == j else names[j],
+                **options,
+            )
+        )
+        for i, j in product(range(len(names)), repeat=2)
+    }
+
+
+def _hold(stream: Iterable[SentenceMaps]) -> tuple[list[tuple[np.ndarray, ...]], list[int]]:
+    held: list[tuple[np.ndarray, ...]] = []
+    example_indices: list[int] = []
+    numbers = 0
+    for sentence in stream:
+        numbers += sum(maps.size for maps in sentence.maps)
+        if numbers > HELD:
+            raise must(
+                "the sentences of attention with certainty",
+                f"few enough to be held ({HELD:,} numbers)",
+                f"more than {len(held):,} sentences",
+            )
+        held.append(sentence.maps)
+        example_indices.append(sentence.place)
+    return held, example_indices
+
+
+def _assemble(choice: Chosen, names: Sequence[Sequence[str]], blocks: Blocks) -> Map:
+    """Join the maps of all pairs of models into one."""
+    label, numbers = choice.label, range(len(names))
+    layer_names = tuple(name for model_layers in names for name in model_layers)
+    first = blocks[0, 0][label]
+
+    def table(getter: Callable[[Map], Any]) -> np.ndarray:
+        return np.block([[getter(blocks[i, j][label]) for j in numbers] for i in numbers])
+
+    values, reasons = table(lambda m: m.values), table(lambda m: np.array(m.reasons, dtype=object))
+    blank = np.full(values.shape, np.nan)
+    bounds = {} if first.low is None else {"low": table(lambda m: m.low), "high": table(lambda m: m.high)}
+    # The same half-samples in every block, so that cells of different models are paired.
+    resamples = first.resamples and replace(
+        first.resamples, array=table(lambda m: m.resamples and m.resamples.array)
+    )
+    messages = (warning for maps in blocks.values() for warning in maps[label].warnings)
+    return replace(
+        first,
+        left=layer_names,
+        right=layer_names,
+        values=values,
+        reasons=tuple(tuple(row) for row in reasons.tolist()),
+        null_mean=blank,
+        z=blank,
+        p=blank,
+        **bounds,
+        rank=Sides(None, None),
+        kept=Sides(None, None),
+        warnings=tuple(dict.fromkeys(messages)),
+        details=MappingProxyType({"backward": table(lambda m: m.details["backward"])}),
+        resamples=resamples,
+        symmetric=True,
+    )

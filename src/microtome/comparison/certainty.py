@@ -10,12 +10,10 @@ import numpy as np
 
 from ..findings.maps import Map
 from ..findings.paired import Resamples
-from ..inference.clusters import groups
 from ..inference.estimate import Band
 from ..inference.permutation import max_statistic, permutation_plan
 from ..inference.resampling import (
     ANOTHER_SAMPLE,
-    ENOUGH_CLUSTERS,
     POPULATION,
     biased_scores,
     debiased_scores,
@@ -24,26 +22,29 @@ from ..inference.resampling import (
     jackknife_interval,
     scores_interval,
 )
+from ..measures.cka import ROUNDING
 from ..measures.declare import Chosen
 from .inputs import row_digest
 from .request import Request
 from .routes import compute
-from .tables import Scores
+from .tables import AllPairs, Scores
+from .units import scored_units
 
 
-def add_intervals(request: Request, scores: Mapping[str, Scores], maps: Mapping[str, Map]) -> dict[str, Map]:
+def add_intervals(request: Request, outcome: AllPairs, maps: Mapping[str, Map]) -> dict[str, Map]:
     """
     Add an interval to every cell of every map.
 
     Debiased CKA gets influence-function intervals for the population value, or, with few rows or
     clusters, a jackknife. Every other measure has a bias that depends on n, so its interval is for the value
-    of another sample of the same size: from influence scores for linear CKA, from half-samples otherwise.
+    of another sample of the same size: from influence scores for linear CKA and canonical correlations, from
+    half-samples otherwise.
 
     Parameters
     ----------
     request : Request
-    scores : mapping of str to Scores
-        From the second pass over the rows, for debiased and biased norms.
+    outcome : AllPairs
+        With the contributions of rows or clusters to norms and to canonical correlations.
     maps : mapping of str to Map
         By the label of the measure.
 
@@ -51,38 +52,61 @@ def add_intervals(request: Request, scores: Mapping[str, Scores], maps: Mapping[
     -------
     dict of str to Map
     """
-    units, seed = request.units, request.options.seed
-    out = dict(maps)
-    by_method: dict[str, list[Chosen]] = {"scores": [], "jackknife": [], "halves": []}
+    units, seed, scores = request.units, request.options.seed, outcome.scores
+    out, influences = dict(maps), _influences(request, outcome, maps)
+    halved: list[Chosen] = []
     for choice in request.measures:
-        kind = choice.measure.interval
-        scored = kind in scores and len(units) >= ENOUGH_CLUSTERS
-        by_method["scores" if scored else "jackknife" if kind == "debiased" else "halves"].append(choice)
-    for choice in by_method["scores"]:
-        kind = choice.measure.interval
-        band, psi = _score_band(maps[choice.label].values, scores[kind], kind, units.unit)
-        out[choice.label] = _with_band(request, maps[choice.label], band, "scores", psi)
-    if choices := by_method["jackknife"]:
-        codes = groups(units, len(units), seed)
-        plan = [units.rows(codes != group) for group in range(int(codes.max()) + 1)]
-        sizes = np.array([units.n - len(rows) for rows in plan])
-        replicates = _repeated(
-            request, choices, (request.take(rows) for rows in plan), "jackknife", len(plan)
-        )
-        for choice in choices:
-            values = replicates[choice.label]
-            band = jackknife_interval(maps[choice.label].values, values, sizes=sizes, unit=units.unit)
-            out[choice.label] = _with_band(request, maps[choice.label], band, "jackknife", values, sizes)
-    if choices := by_method["halves"]:
+        kind, label = choice.measure.interval, choice.label
+        if kind in scores:
+            band, psi = _score_band(maps[label].values, scores[kind], kind, units.unit)
+            out[label] = _with_band(request, choice, maps, band, "scores", psi)
+        elif kind == "debiased":
+            values = _left_out_values(request, maps[label].values, scores.get("left out"))
+            sizes = units.sizes
+            band = jackknife_interval(maps[label].values, values, sizes=sizes, unit=units.unit)
+            out[label] = _with_band(request, choice, maps, band, "jackknife", values, sizes)
+        elif label in influences:
+            psi = influences[label]
+            band = scores_interval(maps[label].values, psi, unit=units.unit, target=ANOTHER_SAMPLE)
+            out[label] = _with_band(request, choice, maps, band, "scores", psi)
+        else:
+            halved.append(choice)
+    if halved:
         plan = half_plan(units, request.options.halves, seed)
         replicates = _repeated(
-            request, choices, (request.take(rows) for rows in plan), "half-samples", len(plan)
+            request, halved, (request.take(rows) for rows in plan), "half-samples", len(plan)
         )
-        for choice in choices:
+        for choice in halved:
             values = replicates[choice.label]
             band = half_interval(maps[choice.label].values, values, units=len(units), unit=units.unit)
-            out[choice.label] = _with_band(request, maps[choice.label], band, "halves", values)
+            out[choice.label] = _with_band(request, choice, maps, band, "halves", values)
     return out
+
+
+def _influences(request: Request, outcome: AllPairs, maps: Mapping[str, Map]) -> dict[str, np.ndarray]:
+    """
+    What each scored unit adds to the error of canonical correlations, shape (left, right, units).
+
+    A cluster that is larger than others also adds rows, and the value falls with the number of rows: about as
+    c / n, with c from a half-sample.
+    """
+    measures = [choice for choice in request.measures if choice.label in outcome.influences]
+    if not measures:
+        return {}
+    units, chosen, n = request.units, scored_units(request), request.n
+    psi = {choice.label: outcome.influences[choice.label].copy() for choice in measures}
+    if units.sizes.min() < units.sizes.max():
+        half = half_plan(units, 2, request.options.seed)[0]
+        values = _repeated(request, measures, [request.take(half)], "half-sample", 1)
+        rows_more = (units.sizes - units.sizes.mean())[chosen]
+        for label, scores in psi.items():
+            slope = (maps[label].values - values[label][0]) / (n**2 / len(half) - n)
+            scores += slope[:, :, None] * rows_more
+    # A sample of the units stands for all.
+    return {
+        label: (scores - scores.mean(-1, keepdims=True)) * np.sqrt(len(units) / len(chosen))
+        for label, scores in psi.items()
+    }
 
 
 def _score_band(values: np.ndarray, scores: Scores, kind: str, unit: str) -> tuple[Band, np.ndarray]:
@@ -98,6 +122,18 @@ def _score_band(values: np.ndarray, scores: Scores, kind: str, unit: str) -> tup
         scores.right_h[None],
     )
     return scores_interval(values, psi, unit=unit, target=target), psi
+
+
+def _left_out_values(request: Request, values: np.ndarray, scores: Scores | None) -> np.ndarray:
+    """Debiased CKA without each unit, shape (units, left, right); NaN where it is undefined."""
+    if scores is None:
+        return np.full((len(request.units), *values.shape), np.nan)
+    tolerance = ROUNDING[request.dtype.itemsize]
+    left, right = (
+        np.where(own > tolerance * norms[:, None], own, np.nan)
+        for own, norms in ((scores.left, scores.left_h), (scores.right, scores.right_h))
+    )
+    return np.moveaxis(scores.cross / (np.sqrt(left)[:, None] * np.sqrt(right)[None]), 2, 0)
 
 
 def _repeated(
@@ -116,16 +152,20 @@ def _repeated(
 
 def _with_band(
     request: Request,
-    similarity_map: Map,
+    choice: Chosen,
+    maps: Mapping[str, Map],
     band: Band,
     kind: Literal["scores", "halves", "jackknife"],
     array: np.ndarray,
     sizes: np.ndarray | None = None,
 ) -> Map:
-    digest = f"{kind}/{request.options.seed}/{row_digest(request.n, request.left.index, request.clusters)}"
+    # Scores of a sample of the units cannot be paired with those of all.
+    count = array.shape[2] if kind == "scores" else len(array)
+    rows = row_digest(request.n, request.left.index, request.clusters)
+    digest = f"{kind}/{count}/{request.options.seed}/{rows}"
     resamples = Resamples(kind=kind, array=array, units=len(request.units), sizes=sizes, digest=digest)
-    bounds = next(m.declared("range") for m in request.measures if m.label == similarity_map.measure)
-    return with_interval(similarity_map, replace(band, level=request.options.level), resamples, bounds)
+    band = replace(band, level=request.options.level)
+    return with_interval(maps[choice.label], band, resamples, choice.declared("range"))
 
 
 def with_interval(
@@ -214,7 +254,9 @@ def _with_permutations(
     if has_null_mean.any():
         note = f"by formula, and {'p is' if has_z.any() else 'z and p are'} {note}"
     if left_out:
-        note += f"; {left_out:.0%} of the rows stayed out, their clusters having no other of the same size"
+        note += (
+            f"; {left_out * 100:.0f} % of the rows stayed out, whose clusters are the only ones of their size"
+        )
     return replace(
         similarity_map,
         null_mean=np.where(has_null_mean, similarity_map.null_mean, mean),

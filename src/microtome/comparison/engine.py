@@ -9,26 +9,16 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ..inference.clusters import Clusters
 from ..inference.estimate import Sides
 from ..lazy import torch
 from ..measures.declare import Chosen
 from ..moments.bank import Bank
-from ..moments.clustered import (
-    ClusterRows,
-    Layout,
-    along_weights,
-    cluster_scores,
-    cluster_terms,
-    unit_codes,
-)
 from ..moments.crossing import Crossing, cross
 from ..moments.stack import Stack, rounding
 from ..moments.strip import Cells, Debiasing, Strip, basis
-from ..randomness import generator
 from .nulls import null_details, null_of
-from .plan import LEAST_TILE, second_share
-from .tables import KINDS, Outcome, Scores, Table, facts_of, settle
+from .tables import AllPairs, Scores, Table, facts_of, settle
+from .units import in_cluster_order, unit_reading, whitened_rows
 
 if TYPE_CHECKING:
     from .request import Request
@@ -40,7 +30,7 @@ def run(
     scores: bool = False,
     source: Callable[..., Crossing] = cross,
     spectra: bool = False,
-) -> Outcome:
+) -> AllPairs:
     """
     Compute every measure that needs moments only, for every pair of layers.
 
@@ -58,7 +48,7 @@ def run(
 
     Returns
     -------
-    Outcome
+    AllPairs
     """
     return _Run(request, scores, source).outcome(spectra)
 
@@ -86,69 +76,6 @@ class _LayerSide:
         return np.array([bank.known["frob2"][row] for bank, row in self.in_order()])
 
 
-class _ClusterReading:
-    """Further readings of the rows: sums within clusters and, on request, scores of the units."""
-
-    def __init__(
-        self, request: Request, stacks: Sequence[Stack], clusters: Clusters, tile_rows: int, *, scores: bool
-    ) -> None:
-        layout = Layout(starts=clusters.starts, sizes=clusters.sizes)
-        count = sum(len(stack) for stack in stacks)
-        share = second_share(count, layout.n, len(layout.sizes), request.memory)
-        self.rows = ClusterRows(
-            stacks=stacks,
-            layout=layout,
-            dtype=request.dtype,
-            device=request.device,
-            tile_rows=int(np.clip(share.cells // count**2, LEAST_TILE, tile_rows)),
-            products=share.products,
-        )
-        self.terms = cluster_terms(self.rows, held=share.held)
-        self.correction = self.terms.within + 2 * self.terms.weights.uk
-        self.scores: dict[str, Scores] = {}
-        if scores:
-            self.units = unit_codes(layout, generator(request.options.seed, "units"), share.units)
-            self.along = along_weights(self.rows, self.terms)
-            units, (left, right) = int(self.units.max()) + 1, (len(stacks[0]), len(stacks[-1]))
-            for kind in KINDS:
-                self.scores[kind] = Scores(
-                    cross=np.zeros((left, right, units)),
-                    left=np.full((left, units), np.nan),
-                    right=np.full((right, units), np.nan),
-                    left_h=np.empty(0),
-                    right_h=np.empty(0),
-                )
-
-    def add_scores(
-        self,
-        stacks: Sequence[Stack],
-        crossing: Crossing,
-        places: Sequence[int],
-        lefts: tuple[int, ...],
-        rights: tuple[int, ...],
-    ) -> None:
-        """Read the rows of the layers of a pass again, for the scores of their units."""
-        index = torch.tensor(places, device=self.rows.device)
-        units = cluster_scores(
-            replace(self.rows, stacks=stacks),
-            crossing,
-            self.terms.select(places),
-            [self.along[place][:, index] for place in places],
-            self.units,
-        )
-        offset = 0 if len(stacks) == 1 else len(lefts)
-        for kind, cross_, own in (
-            ("debiased", units.cross, units.own),
-            ("biased", units.biased_cross, units.biased_own),
-        ):
-            scores, shares = self.scores[kind], own.cpu().numpy()
-            scores.cross[np.ix_(lefts, rights)] = cross_.cpu().numpy()
-            for table, layers, first in ((scores.left, lefts, 0), (scores.right, rights, offset)):
-                for k, layer in enumerate(layers):
-                    if np.isfinite(shares[first + k]).all():
-                        table[layer] = shares[first + k]
-
-
 class _Run:
     """State of one run: the banks of both sides, and the tables under construction."""
 
@@ -157,10 +84,7 @@ class _Run:
         self.symmetric = request.right is None
         # The eigenvectors of PWCCA give the correlations of CCA and SVCCA, so it comes first.
         self.measures = sorted(request.measures, key=lambda choice: choice.measure.name != "pwcca")
-        clusters = request.units if scores else request.clusters
-        stacks = request.sides
-        if clusters is not None and not np.array_equal(clusters.order, np.arange(clusters.n)):
-            stacks = [stack.take(clusters.order) for stack in stacks]
+        stacks = in_cluster_order(request)
         sides = [_LayerSide(stack) for stack in stacks]
         self.left, self.right = sides[0], sides[-1]
         self.shape = (len(stacks[0]), len(stacks[-1]))
@@ -168,13 +92,14 @@ class _Run:
         # Values stay on the device until all passes are done: copying each strip would stall it.
         self.tensors: dict[str, dict[str, torch.Tensor]] = {label: {} for label in self.tables}
         self.rows_done = 0
-        self.reading: _ClusterReading | None = None
-        needed = scores or any(choice.measure.interval == "debiased" for choice in self.measures)
-        # With a larger cluster, too few pairs across clusters remain for debiasing; the measure reports it.
-        if clusters is not None and needed and 2 * clusters.sizes.max() < clusters.n:
-            self.reading = _ClusterReading(request, stacks, clusters, self.plan.tile_rows, scores=scores)
+        influences = [m for m in self.measures if scores and m.measure.influence is not None]
+        self.whitened = whitened_rows(request) if influences else None
+        self.influences = {
+            m.label: np.zeros((*self.shape, self.whitened.units)) for m in influences if self.whitened
+        }
+        self.reading = unit_reading(request, stacks, self.plan.tile_rows, scores=scores)
 
-    def outcome(self, spectra: bool) -> Outcome:
+    def outcome(self, spectra: bool) -> AllPairs:
         """Run all passes and return the tables."""
         groups = len(self.plan.left)
         passes = groups * (groups + 1) // 2 if self.symmetric else groups * len(self.plan.right)
@@ -184,12 +109,13 @@ class _Run:
         sides = list(dict.fromkeys((self.left, self.right)))
         facts = [facts_of(side.in_order(), spectra=spectra) for side in sides]
         scores = {} if self.reading is None else self.reading.scores
-        return Outcome(
+        return AllPairs(
             tables={choice.label: self._table(choice) for choice in self.measures},
             left=facts[0],
             right=facts[-1],
             near_tolerance=any(bank.near_tolerance for side in sides for bank, _ in side.in_order()),
             scores={kind: self._finished(kind, table) for kind, table in scores.items()},
+            influences=self.influences,
         )
 
     def _pass(self, lefts: tuple[int, ...], rights: tuple[int, ...], total: int) -> None:
@@ -214,7 +140,7 @@ class _Run:
         for position, i in enumerate(lefts):
             self._strips(crossing, correction, position, i, rights[crossing.first[position] :])
         if self.reading is not None and self.reading.scores:
-            self.reading.add_scores(stacks, crossing, places, lefts, rights)
+            self.reading.add(stacks, crossing, places, lefts, rights)
 
     def _make_banks(
         self, crossing: Crossing, correction: torch.Tensor, known: Sequence[tuple[_LayerSide, int]]
@@ -296,6 +222,20 @@ class _Run:
             for choice in self.measures:
                 cells: Cells = choice.declared("compute")(strip, choice.options)
                 self._fill(choice, strip, cells, i, slice(layers[0], layers[-1] + 1))
+            for choice in self.measures:
+                if choice.label in self.influences:
+                    self._influence(choice, strip, i, layers[int(strip.same) :])
+
+    def _influence(self, choice: Chosen, strip: Strip, i: int, layers: tuple[int, ...]) -> None:
+        """Compute what each unit adds to the cells of a strip; nothing to that of a layer with itself."""
+        if not layers or self.whitened is None or choice.measure.influence is None:
+            return
+        forms = choice.measure.influence(strip, choice.options)
+        subspace, columns = choice.declared("subspace")(choice.options), slice(layers[0], layers[-1] + 1)
+        sums = self.whitened.contributions(strip, subspace, forms, i, layers)
+        self.influences[choice.label][i, columns] = sums[0]
+        if self.symmetric:
+            self.influences[choice.label][columns, i] = sums[-1]
 
     def _fill(self, choice: Chosen, strip: Strip, cells: Cells, i: int, columns: slice) -> None:
         table, tensors = self.tables[choice.label], self.tensors[choice.label]

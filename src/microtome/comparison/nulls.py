@@ -9,8 +9,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ..inference.permutation import Null, cka_null, debiased_null, r2_null, rho2_null
-from ..inference.wachter import mean_rho
+from ..inference.permutation import Null, cka_null, debiased_null, mean_rho, r2_null, rho2_null
 from ..lazy import torch
 from ..measures.declare import Chosen
 from ..moments.bank import Bank

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ..arguments import checked
+from ..checks import whole_number
 from ..errors import InputError, SmallSampleWarning, must
-from ..extraction.recording import Activations
 from ..findings.blocks import BlockFinding, block_structure
 from ..findings.localization import RotationLocalization, localization_rotation
 from ..findings.paired import cell_errors
@@ -21,13 +21,14 @@ from ..findings.stackblocks import StackBlocks
 from ..findings.words import at_most
 from ..inference.resampling import ANOTHER_DIFFERENCE, POPULATION, POPULATION_DIFFERENCE
 from ..lazy import torch
+from ..measures.cka import CONSTANT
 from ..measures.declare import Chosen, Measure, invariant
 from ..measures.neurons import NEURON_CORRELATION
 from ..moments.stack import make_stack
-from ..moments.strip import Cells, Strip
+from ..moments.strip import Cells, Strip, undefined
 from ..randomness import generator
-from .inputs import read_clusters
-from .request import SimilarityOptions, prepare
+from .inputs import prepare, read_clusters
+from .request import SimilarityOptions
 from .similarity import compute_maps, similarity_matrix
 
 if TYPE_CHECKING:
@@ -258,8 +259,7 @@ def find_localization(
     >>> mt.analysis.find_localization(layers, rotations=2).value.shape
     (2, 2)
     """
-    if not isinstance(rotations, int) or rotations < 2:
-        raise must("rotations", "a whole number of at least 2", rotations)
+    whole_number("rotations", rotations, 2)
     turned = [_rotated(seed, k) for k in range(rotations)]
     maps = similarity_matrix(left, right, [NEURON_CORRELATION, *turned], seed=seed, **options)
     return localization_rotation(
@@ -278,12 +278,8 @@ def _rotated(seed: int, draw: int) -> Measure:
         left_variances = torch.einsum("ik,ij,jk->k", Q, left_scatter, Q)
         right_variances = torch.einsum("ik,bij,jk->bk", P, strip.right.scatter[strip.columns], P)
         table = table / (left_variances[:, None] * right_variances[:, None, :]).sqrt()
-        reasons = tuple(
-            None
-            if float(left_variances.min()) > 0 and float(o.min()) > 0
-            else "a layer is constant over the rows"
-            for o in right_variances
-        )
+        varies = (bool(variances.min() > 0) for variances in right_variances)
+        reasons = undefined(bool(left_variances.min() > 0), varies, CONSTANT)
         return Cells(forward=table.amax(2).mean(1), backward=table.amax(1).mean(1), reasons=reasons)
 
     return Measure(
@@ -309,14 +305,15 @@ def _rotation(width: int, seed: int, draw: int, side: str) -> torch.Tensor:
 
 
 def stack_blocks(
-    recordings: Sequence[Activations], measures: Sequence[Chosen], options: SimilarityOptions, unit: str
+    stacks: Sequence[Mapping[str, Any]], measures: Sequence[Chosen], options: SimilarityOptions, unit: str
 ) -> list[StackBlocks]:
     """
     Find the blocks of each model.
 
     Parameters
     ----------
-    recordings : sequence of Activations
+    stacks : sequence of mapping of str to array
+        The layers of each model by their names.
     measures : sequence of Chosen
         Blocks are tested only where debiased CKA is among them.
     options : SimilarityOptions
@@ -333,13 +330,12 @@ def stack_blocks(
     if label is None:
         return []
     out = []
-    for recording in recordings:
+    for stack in stacks:
         # A final state with an additional normalization is not a layer of its own.
-        indices = [k for k in recording.varying if recording.names[k].rpartition("/")[2].isdigit()]
-        if len(indices) <= LEAST_LAYERS:
+        names = tuple(name for name in stack if name.rpartition("/")[2].isdigit())
+        if len(names) <= LEAST_LAYERS:
             continue
-        layers = [recording.layers.stored[k] for k in indices]
-        names = tuple(recording.names[k] for k in indices)
+        layers = [stack[name] for name in names]
         own_options = replace(options, names=names, certainty=True, permutations=0, spectra=False)
         try:
             with warnings.catch_warnings():
@@ -348,6 +344,6 @@ def stack_blocks(
                 finding = map_blocks(replace(similarity_map, unit=unit))
         except InputError:
             continue
-        stack = names[0].rpartition("/")[0]
-        out.append(StackBlocks(stack=stack, measure=label, names=names, finding=finding))
+        model = names[0].rpartition("/")[0]
+        out.append(StackBlocks(stack=model, measure=label, names=names, finding=finding))
     return out

@@ -25,8 +25,6 @@ DIRECTIONS = 64
 OUTLIER_SHARE = 0.5
 # Statistics of the layers of a side: arrays of shape (layers,) by name; see `layer_facts`.
 LayerFacts = dict[str, np.ndarray]
-# Which norms have influence scores.
-KINDS = ("debiased", "biased")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -64,7 +62,7 @@ class Table:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Scores:
     """
-    Contributions of each unit to the debiased, or to the biased, norms.
+    Contributions of each unit to the debiased, or to the biased, norms; or the debiased norms without it.
 
     Parameters
     ----------
@@ -72,18 +70,18 @@ class Scores:
     left, right : ndarray of shape (layers, units)
         Of each layer with itself.
     left_h, right_h : ndarray of shape (layers,)
-        The norms themselves.
+        The norms themselves, once all passes are done.
     """
 
     cross: np.ndarray
     left: np.ndarray
     right: np.ndarray
-    left_h: np.ndarray
-    right_h: np.ndarray
+    left_h: np.ndarray = field(default_factory=lambda: np.empty(0))
+    right_h: np.ndarray = field(default_factory=lambda: np.empty(0))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Outcome:
+class AllPairs:
     """
     What was computed for all pairs of layers.
 
@@ -94,6 +92,8 @@ class Outcome:
     left, right : LayerFacts
     scores : dict of str to Scores
         By the kind of norm, where they were requested.
+    influences : dict of str to ndarray of shape (left, right, units)
+        By the label of the measure, where they were requested: what each scored unit adds to each cell.
     near_tolerance : bool
         Whether an eigenvalue is so close to the rank tolerance that a rank depends on rounding.
     precision : str
@@ -104,6 +104,7 @@ class Outcome:
     left: LayerFacts
     right: LayerFacts
     scores: dict[str, Scores] = field(default_factory=dict)
+    influences: dict[str, np.ndarray] = field(default_factory=dict)
     near_tolerance: bool = False
     precision: str = ""
 
@@ -219,11 +220,17 @@ def shares(eigenvalues: Sequence[np.ndarray]) -> np.ndarray:
 
 def facts_of(banks: Sequence[tuple[Bank, int]], *, spectra: bool = False) -> LayerFacts:
     """Compute the statistics of each layer, from its bank and its place there; spectra take a while each."""
+    distinct = {id(bank): bank for bank, _ in banks}
+    facts = {
+        key: [v.cpu().numpy() for v in (bank.participation, bank.variance_share(1), bank.variance_share(3))]
+        for key, bank in distinct.items()
+    }
+    participation, *largest = np.array([[v[row] for v in facts[id(bank)]] for bank, row in banks]).T
     return layer_facts(
         [bank.width for bank, _ in banks],
-        [int((~bank.alive[row]).sum()) for bank, row in banks],
-        np.array([float(bank.participation[row]) for bank, row in banks]),
-        np.array([[float(bank.variance_share(k)[row]) for bank, row in banks] for k in (1, 3)]),
+        [bank.width - bank.known["alive"][row] for bank, row in banks],
+        participation,
+        np.array(largest),
         shares([_eigenvalues(bank, row) for bank, row in banks]) if spectra else None,
     )
 
@@ -231,4 +238,4 @@ def facts_of(banks: Sequence[tuple[Bank, int]], *, spectra: bool = False) -> Lay
 def _eigenvalues(bank: Bank, row: int) -> np.ndarray:
     if bank.has_spectrum:
         return bank.spectrum("center")[0][row].cpu().numpy()
-    return np.linalg.eigvalsh(bank.scatter[row].cpu().numpy())
+    return bank.eigenvalues[row]

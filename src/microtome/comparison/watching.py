@@ -16,9 +16,9 @@ from ..errors import InputError, must, unknown
 from ..findings.record import Maps
 from ..lazy import torch
 from ..moments.streamed import StreamedMoments
-from ..store.shards import ShardWriter, open_stack
-from .similarity import similarity_matrix
-from .streamed import streamed_maps
+from ..store.recording import ShardWriter
+from ..store.shards import open_stack
+from .similarity import similarity_matrix, streamed_maps
 
 Rule = Callable[[str, "torch.Tensor", "torch.Tensor | None"], "torch.Tensor"]
 

@@ -9,8 +9,7 @@ from functools import partial
 from types import MappingProxyType
 from typing import Any
 
-from .declare import Reader, ReaderOption
-from .examples import Example
+from .examples import Example, Reader, ReaderOption
 from .lines import Lines, by_file
 
 TRACE = "-NONE-"
@@ -84,7 +83,7 @@ def _unescaped(word: str) -> str:
 PTB = Reader(
     name="ptb",
     suffixes=(".mrg", ".ptb"),
-    summary="Bracketed trees of the Penn Treebank, one example a tree; the words are the leaves without "
+    summary="Bracketed trees of the Penn Treebank, one example per tree; the words are the leaves without "
     "traces, the text is the words with blanks between them, tags are the mark xpos, the id is the tree's "
     "number, and a file of a folder or an archive is a group.",
     # Each of several files is a document of the treebank; a single file may be anything.

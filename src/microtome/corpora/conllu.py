@@ -7,10 +7,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 from typing import Any
 
-from .declare import Reader, ReaderOption
-from .examples import Example
-from .ids import SeenIds
+from .examples import Example, Reader, ReaderOption
 from .lines import Lines, by_file
+from .records import SeenIds
 
 COLUMNS = ("id", "form", "lemma", "upos", "xpos", "feats", "head", "deprel", "deps", "misc")
 
@@ -138,8 +137,8 @@ def _detokenized(tokens: list[Token]) -> str:
 CONLLU = Reader(
     name="conllu",
     suffixes=(".conllu",),
-    summary="Universal Dependencies, one example a sentence without its empty nodes; the id is sent_id where "
-    "it is new, else the sentence's number, the group is the document of newdoc, the columns are marks.",
+    summary="Universal Dependencies, one example per sentence without its empty nodes; the id is sent_id "
+    "where it is new, else the number of the sentence, the group that of newdoc, the columns are marks.",
     read=partial(by_file, read_conllu),
     options={
         "units": ReaderOption(

@@ -7,10 +7,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from ..errors import InputError, MissingExtraError, WorkError, listed, must, unknown
+from ..errors import InputError, MissingExtraError, WorkError, listed, must, unknown, unreachable
 from ..store.address import address, digest_file
-from .declare import Reader, ReaderOption
-from .examples import Example
+from .examples import Example, Reader, ReaderOption
 from .files import File, file_at
 from .records import COLUMNS, to_examples
 
@@ -74,6 +73,8 @@ def prepare(source: str, options: Mapping[str, Any]) -> tuple[File, ...]:
     except (OSError, RuntimeError, ValueError, DatasetsError) as problem:
         if isinstance(problem, (InputError, WorkError)):
             raise
+        if isinstance(problem, ConnectionError) and not local:
+            raise unreachable("a dataset", name) from problem
         reason = " ".join(str(problem.__cause__ or problem).split()).rstrip(".")
         raise WorkError(f"{source} must be a dataset that can be loaded, but got: {reason}.") from problem
     finally:
@@ -163,7 +164,7 @@ HUB = Reader(
     name="hub",
     suffixes=(),
     summary="A dataset of the Hugging Face hub (hub:owner/name) or a folder in the same form (hub:FOLDER), "
-    "one example a row; the id is the row's number unless a column gives it, classes go by their names.",
+    "one example per row; the id is the row's number unless a column gives it, classes go by their names.",
     read=read_hub,
     options={
         "config": ReaderOption(

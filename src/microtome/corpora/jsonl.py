@@ -7,8 +7,7 @@ from collections.abc import Iterator, Mapping
 from functools import partial
 from typing import Any
 
-from .declare import Reader
-from .examples import Example
+from .examples import Example, Reader
 from .lines import Lines, by_file
 from .records import COLUMNS, to_examples
 
@@ -54,7 +53,7 @@ def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 JSONL = Reader(
     name="jsonl",
     suffixes=(".jsonl", ".ndjson"),
-    summary="JSON lines, one example an object; the id is the example's number unless a column gives it.",
+    summary="JSON lines, one example per object; the id is the example's number unless a column gives it.",
     read=partial(by_file, read_jsonl),
     options={"columns": COLUMNS},
 )

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
-from ..errors import InputError, WorkError
+from ..errors import InputError, check_plain
 from .examples import Example
-from .files import File, same_stem
-from .packed import members, sound, split_name, unpacked
+from .files import File, members, same_stem, sound, split_name, unpacked
 
 # A line is at most one example. A longer one is not line-based text, and takes 50 times its size as tokens.
 MOST_BYTES = 10_000_000
@@ -61,6 +62,18 @@ class Lines:
             raise self.refuse("be UTF-8", f"its byte {position + 1} is 0x{raw[position]:02x}") from problem
 
 
+@contextmanager
+def opened(path: Path, prefix: str = "") -> Iterator[Lines]:
+    """Open a file, compressed or not, as lines."""
+    check_plain(path)
+    try:
+        stream = path.open("rb")
+    except OSError as problem:
+        raise InputError(f"{path} must be a readable file, but got: {problem}.") from problem
+    with stream:
+        yield Lines(unpacked(stream, path.name), str(path), prefix)
+
+
 ReadLines = Callable[[Lines, Mapping[str, Any]], Iterator[Example]]
 
 
@@ -95,12 +108,8 @@ def by_file(
 
 def _opened(file: File) -> Iterator[Lines]:
     if not file.members:
-        try:
-            stream = file.path.open("rb")
-        except OSError as problem:
-            raise WorkError(f"{file.path} must stay readable, but got: {problem}.") from problem
-        with stream:
-            yield Lines(unpacked(stream, file.path.name), str(file.path), file.prefix)
+        with opened(file.path, file.prefix) as lines:
+            yield lines
         return
     names: dict[str, str] = {}
     for name, stream in members(file.path):

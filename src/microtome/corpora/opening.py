@@ -12,14 +12,12 @@ from pathlib import Path
 from typing import Any
 
 from ..checks import whole_number
-from ..errors import InputError, WorkError, must, unknown
+from ..errors import InputError, WorkError, listed, must, unknown
 from ..store.address import address, digest_file
-from .declare import Reader
-from .examples import RULES, Example
-from .files import File, locate, unchanged
-from .hub import SCHEME
-from .packed import split_name
-from .table import find
+from .examples import RULES, Example, Reader
+from .files import ARCHIVES, COMPRESSED, File, is_archive, kinds_at, locate, split_name, unchanged
+from .hub import HUB, SCHEME
+from .table import CORPORA
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -149,7 +147,7 @@ def corpus(
         raise must("source", "a file or a folder that exists, or hub:NAME", location)
     if rule is not None and rule not in RULES:
         raise unknown("rule", rule, RULES)
-    corpus_reader = find(location, reader)
+    corpus_reader = find_reader(location, reader)
     reader_options = corpus_reader.choose(options)
     if corpus_reader.locate is not None:
         files = corpus_reader.locate(location, reader_options)
@@ -206,3 +204,60 @@ def _digest(reader: Reader, options: Mapping[str, Any], rule: str, files: tuple[
         "prefixes": [file.prefix for file in files],
     }
     return address(specification, [digest_file(file.path) for file in files])
+
+
+def find_reader(source: str, reader: str | Reader | None) -> Reader:
+    """
+    Find the reader of a source.
+
+    Parameters
+    ----------
+    source : str
+        A path that exists, or hub:NAME.
+    reader : str or Reader, optional
+        The user's choice; chosen by the file suffix when absent.
+
+    Returns
+    -------
+    Reader
+    """
+    if isinstance(reader, Reader):
+        return reader
+    if reader is not None and reader not in CORPORA:
+        raise unknown("reader", reader, CORPORA)
+    if source.startswith(SCHEME):
+        if reader not in (None, HUB.name):
+            raise InputError(f"reader must be hub for {source!r}, but got {reader!r}.")
+        return HUB
+    if reader is not None:
+        return CORPORA[reader]
+    path = Path(source)
+    if not path.is_dir() and not is_archive(path):
+        return _by_kind(path)
+    kinds = kinds_at(path)
+    readers = [
+        candidate
+        for candidate in CORPORA.values()
+        if any(kinds.get(s, False) or (candidate.nested and s in kinds) for s in candidate.suffixes)
+    ]
+    if not readers:
+        raise InputError(f"{path} must hold {_known()} files, but there is none.")
+    if len(readers) > 1:
+        names = ", ".join(candidate.name for candidate in readers)
+        raise InputError(f"reader must be named for {path}, but got none, and there are files for {names}.")
+    return readers[0]
+
+
+def _by_kind(path: Path) -> Reader:
+    kind = split_name(path.name)[1]
+    for reader in CORPORA.values():
+        if kind in reader.suffixes:
+            return reader
+    raise InputError(
+        f"a corpus must end in {_known()}, packed as {listed((*COMPRESSED, *ARCHIVES))} or not, or have its "
+        f"reader named, but got {path.name!r}."
+    )
+
+
+def _known() -> str:
+    return listed(suffix for reader in CORPORA.values() for suffix in reader.suffixes)

@@ -6,8 +6,7 @@ from collections.abc import Iterator, Mapping
 from functools import partial
 from typing import Any
 
-from .declare import Reader, ReaderOption
-from .examples import Example
+from .examples import Example, Reader, ReaderOption
 from .lines import Lines, by_file
 
 
@@ -28,7 +27,7 @@ def read_text(lines: Lines, options: Mapping[str, Any]) -> Iterator[Example]:
 TEXT = Reader(
     name="text",
     suffixes=(".txt", ".text"),
-    summary="Plain text, one example a line; the id is the example's number.",
+    summary="Plain text, one example per line; the id is the example's number.",
     read=partial(by_file, read_text),
     options={
         "blank_lines": ReaderOption(

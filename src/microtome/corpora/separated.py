@@ -7,8 +7,7 @@ from functools import partial
 from typing import Any
 
 from ..errors import must
-from .declare import Reader, ReaderOption
-from .examples import Example
+from .examples import Example, Reader, ReaderOption
 from .lines import Lines, by_file
 from .records import COLUMNS, to_examples
 
@@ -125,7 +124,7 @@ HEADER = ReaderOption(
 TSV = Reader(
     name="tsv",
     suffixes=(".tsv",),
-    summary="Columns between tabs, one example a line, quotes being characters like all others; the id is "
+    summary="Columns between tabs, one example per line, quotes being characters like all others; the id is "
     "the example's number unless a column gives it.",
     read=partial(by_file, partial(read_separated, split_tabs)),
     options={"columns": COLUMNS, "header": HEADER},
@@ -134,7 +133,7 @@ TSV = Reader(
 CSV = Reader(
     name="csv",
     suffixes=(".csv",),
-    summary="Columns between commas with quotes as in RFC 4180, one example a record; the id is the "
+    summary="Columns between commas with quotes as in RFC 4180, one example per record; the id is the "
     "example's number unless a column gives it.",
     read=partial(by_file, partial(read_separated, split_quoted)),
     options={

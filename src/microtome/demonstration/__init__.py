@@ -1,1 +1,1 @@
-"""The demonstration: small encoders taken apart from end to end, in a few minutes."""
+"""The demonstration: small encoders taken apart from end to end, in a minute or two."""

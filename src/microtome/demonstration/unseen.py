@@ -6,12 +6,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ..encoders.load_errors import quiet
+from ..encoders.library import quiet
 from ..findings.words import at_most, number
 from ..pruning.margin import Drop, judge_drop
 from ..scores.table import find_score
-from ..tasks.items import Split
-from ..tasks.task import Task
+from ..tasks.task import Split, Task
 
 if TYPE_CHECKING:
     from ..training.evaluation import Evaluation
@@ -22,7 +21,7 @@ BATCH = 32
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Unseen:
     """
-    What an exported model answered, loaded by transformers alone.
+    The scores of an exported model, loaded with transformers alone.
 
     Parameters
     ----------
@@ -45,7 +44,7 @@ class Unseen:
     evaluation: Evaluation = field(repr=False)
 
     def sentence(self) -> str:
-        """Say how it did, and whether the margin holds."""
+        """One sentence: its score, and whether the margin holds."""
         drop = self.drop
         text = (
             f"{self.folder}: {self.name} with {self.kept} of {self.depth} blocks, loaded again with "
@@ -64,7 +63,7 @@ class Unseen:
 
 def stock_answers(folder: Path, split: Split, task: Task, *, longest: int) -> list[int]:
     """
-    Answer a split with what transformers loads from a folder, and nothing of this package.
+    Predict a split with the model that transformers loads from a folder, without this package.
 
     Parameters
     ----------
@@ -101,7 +100,7 @@ def judge_unseen(
     name: str, folder: Path, full: Evaluation, task: Task, *, blocks: tuple[int, int], **values: Any
 ) -> Unseen:
     """
-    Compare an exported model with the full one on examples that played no part.
+    Compare an exported model with the full one on examples that were used for nothing else.
 
     Parameters
     ----------
@@ -109,7 +108,7 @@ def judge_unseen(
     folder : Path
         Of the exported model.
     full : Evaluation
-        What the whole model answered on these examples.
+        Predictions of the whole model on these examples.
     task : Task
     blocks : tuple of int
         Those that are kept, and all.

@@ -15,6 +15,7 @@ from typing import Any, Protocol
 from ..errors import InputError
 from ..lazy import torch
 from ..randomness import generator
+from ..runtime import beside
 from .family import Family, submodule
 from .tokens import Tokenizer, Tokens
 
@@ -77,27 +78,41 @@ class LoadOptions:
 
 
 class Encoder(Protocol):
-    """The interface of a model that extraction needs."""
+    """A model in layers: the interface that extraction needs, and what all encoders have in common."""
 
     name: str
     family: Family
     model: Any
     source: Source
 
+    def __repr__(self) -> str:
+        return f"<Encoder {self.name}: {self.family.title}, {self.depth} blocks of width {self.width}>"
+
+    @property
+    def depth(self) -> int:
+        """Number of blocks."""
+        ...
+
+    @property
+    def width(self) -> int:
+        """Features of a layer."""
+        ...
+
     @property
     def device(self) -> Any:
         """Device of the weights."""
-        ...
+        return next(self.model.parameters()).device
 
     @property
     def layers(self) -> tuple[str, ...]:
         """Names of the layers: "0", "1", ..., and "norm" where there is a final norm."""
-        ...
+        norm = () if self.family.final_norm is None else ("norm",)
+        return (*(str(layer) for layer in range(self.depth + 1)), *norm)
 
     @property
     def widths(self) -> tuple[int, ...]:
         """Features of each layer."""
-        ...
+        return (self.width,) * len(self.layers)
 
     @property
     def digest(self) -> str:
@@ -108,6 +123,11 @@ class Encoder(Protocol):
     def cuts(self) -> str:
         """Hash of the tokenization."""
         ...
+
+    @property
+    def tokenization(self) -> str:
+        """Encoders for which it is equal make the same tokens of a text."""
+        return str(id(self))
 
     def words(
         self,
@@ -142,7 +162,7 @@ class Encoder(Protocol):
         ...
 
 
-class TransformerEncoder:
+class TransformerEncoder(Encoder):
     """
     A model of one of the families, in evaluation mode.
 
@@ -172,9 +192,6 @@ class TransformerEncoder:
         self.name, self.family, self.model = name, family, model
         self.tokenizer, self.source, self.autocast = tokenizer, source, autocast
 
-    def __repr__(self) -> str:
-        return f"<Encoder {self.name}: {self.family.title}, {self.depth} blocks of width {self.widths[-1]}>"
-
     @property
     def base(self) -> torch.nn.Module:
         """The model without its head."""
@@ -184,11 +201,6 @@ class TransformerEncoder:
     def config(self) -> Any:
         """The configuration of the model."""
         return self.model.config
-
-    @property
-    def device(self) -> torch.device:
-        """Device of the weights."""
-        return next(self.model.parameters()).device
 
     @cached_property
     def blocks(self) -> list[torch.nn.Module]:
@@ -201,15 +213,9 @@ class TransformerEncoder:
         return len(self.blocks)
 
     @property
-    def layers(self) -> tuple[str, ...]:
-        """Names of the layers."""
-        norm = () if self.family.final_norm is None else ("norm",)
-        return (*(str(layer) for layer in range(self.depth + 1)), *norm)
-
-    @property
-    def widths(self) -> tuple[int, ...]:
-        """Features of each layer."""
-        return (int(self.config.hidden_size),) * len(self.layers)
+    def width(self) -> int:
+        """Features of a layer."""
+        return int(self.config.hidden_size)
 
     @property
     def digest(self) -> str:
@@ -226,16 +232,14 @@ class TransformerEncoder:
         """Hash of the tokenization."""
         return self.tokenizer.cuts
 
-    def words(
-        self,
-        sentences: Sequence[Sequence[str]],
-        *,
-        second: Sequence[int | None] | None = None,
-        special: bool = True,
-        longest: int | None = None,
-    ) -> list[Tokens]:
+    @property
+    def tokenization(self) -> str:
+        """Hash of the tokenizer and its maximal length."""
+        return self.tokenizer.digest
+
+    def words(self, sentences: Sequence[Sequence[str]], **options: Any) -> list[Tokens]:
         """Tokenize sentences that are split into words."""
-        return self.tokenizer.words(sentences, second=second, special=special, longest=longest)
+        return self.tokenizer.words(sentences, **options)
 
     def texts(self, texts: Sequence[tuple[str, str | None]], **options: Any) -> list[Tokens]:
         """Tokenize texts or pairs of texts."""
@@ -324,19 +328,17 @@ def _watching(encoder: TransformerEncoder, visit: Visit) -> Iterator[None]:
         if seen == depth:
             show(depth, result)
 
-    hooks: list[Any] = []
-    try:
+    # A handle of a hook removes it on exit.
+    with contextlib.ExitStack() as hooks:
         for block in dict.fromkeys(encoder.blocks):
-            hooks += [block.register_forward_pre_hook(before), block.register_forward_hook(after)]
+            hooks.enter_context(block.register_forward_pre_hook(before))
+            hooks.enter_context(block.register_forward_hook(after))
         if family.final_norm is not None:
             norm = submodule(encoder.base, family.final_norm)
-            hooks.append(norm.register_forward_hook(lambda _, __, result: show(depth + 1, result)))
+            hooks.enter_context(norm.register_forward_hook(lambda _, __, result: show(depth + 1, result)))
             if not encoder.blocks:
-                hooks.append(norm.register_forward_pre_hook(lambda _, inputs: show(0, inputs)))
+                hooks.enter_context(norm.register_forward_pre_hook(lambda _, inputs: show(0, inputs)))
         yield
-    finally:
-        for hook in hooks:
-            hook.remove()
     if seen != depth:
         raise InputError(f"{encoder.name} must run its {depth} blocks once each, but it ran {seen}.")
 
@@ -364,9 +366,10 @@ def _telling(config: Any) -> Any:
 
 def digest_weights(model: torch.nn.Module) -> str:
     """Hash every tensor of a model, by name, shape and bits."""
-    digest = hashlib.blake2b(digest_size=16)
-    for name, tensor in sorted(model.state_dict().items()):
-        digest.update(f"{name}|{tensor.dtype}|{tuple(tensor.shape)}|".encode())
-        flat = tensor.detach().cpu().contiguous().reshape(-1)
-        digest.update(flat.view(torch.uint8).numpy().data if flat.numel() else b"")
+    digest, weights = hashlib.blake2b(digest_size=16), sorted(model.state_dict().items())
+    with beside(weights[0][1].device) if weights else contextlib.nullcontext():
+        for name, tensor in weights:
+            digest.update(f"{name}|{tensor.dtype}|{tuple(tensor.shape)}|".encode())
+            flat = tensor.detach().cpu().contiguous().reshape(-1)
+            digest.update(flat.view(torch.uint8).numpy().data if flat.numel() else b"")
     return digest.hexdigest()

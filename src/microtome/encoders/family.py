@@ -3,17 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, fields
-from functools import partial
-from types import MappingProxyType
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal
 
 from ..errors import InputError
 
 if TYPE_CHECKING:
     import torch
-
-NOTHING: Mapping[str, Any] = MappingProxyType({})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -49,7 +45,7 @@ class Classifier:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Family:
     """
-    Models of the same architecture.
+    Models of the same architecture; the defaults are those of BERT.
 
     Paths are dotted paths of submodules of the base model. Layer l is the input of block l + 1, and the last
     layer is the output of the last block: layer 0 is thus the embedding output after any projection, norm
@@ -112,7 +108,13 @@ class Family:
     padding_side : {"left", "right"}
         Side of the padding on which the library's heads read the right token.
     cuda_graphs : bool
-        Whether the forward and backward passes never synchronize with the device, as CUDA graphs require.
+        Whether the forward and backward passes never synchronize with the device, as CUDA graphs require,
+        once the results of `by_shape` are known.
+    bfloat16 : bool
+        Whether the library's model runs in bfloat16 on a GPU; if not, it trains in float32 by default.
+    by_shape : tuple of str
+        Paths of methods of the base model whose results depend only on the shapes of tensors, such as the
+        buckets of relative positions.
     source : str
         The citation.
     """
@@ -120,16 +122,16 @@ class Family:
     name: str
     title: str
     model_types: tuple[str, ...]
-    where: Mapping[str, Any] = field(default_factory=lambda: NOTHING)
-    blocks: str
-    embeddings: tuple[str, ...]
+    where: Mapping[str, Any] = field(default_factory=dict)
+    blocks: str = "encoder.layer"
+    embeddings: tuple[str, ...] = ("embeddings",)
     beside: tuple[str, ...] = ()
     final_norm: str | None = None
     reads: Literal["first", "last", "none"] = "first"
     causal: bool = False
     shared: bool = False
     time_major: bool = False
-    arguments: Mapping[str, Any] = field(default_factory=lambda: NOTHING)
+    arguments: Mapping[str, Any] = field(default_factory=dict)
     relative_segments: bool = False
     unused_positions: int = 0
     after_padding: bool = False
@@ -137,7 +139,7 @@ class Family:
     first_fixed: bool = False
     index_scaled: str | None = None
     needs_block: bool = False
-    outputs: tuple[str, ...] = ()
+    outputs: tuple[str, ...] = ("attention.output.dense", "output.dense")
     after_first: str | None = None
     classifier: Classifier = Classifier()
     pooler: str = ""
@@ -145,12 +147,9 @@ class Family:
     idle: tuple[str, ...] = ()
     padding_side: Literal["left", "right"] = "right"
     cuda_graphs: bool = False
+    bfloat16: bool = True
+    by_shape: tuple[str, ...] = ()
     source: str
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        # Read-only mappings can be neither pickled nor copied.
-        values = {declared.name: getattr(self, declared.name) for declared in fields(self)}
-        return partial(Family, **values | {"where": dict(self.where), "arguments": dict(self.arguments)}), ()
 
     def blocks_of(self, base: torch.nn.Module) -> list[torch.nn.Module]:
         """

@@ -14,17 +14,14 @@ from ..checks import check_choice
 from ..errors import InputError, MissingExtraError, WorkError, check_plain, must, shown
 from ..lazy import torch, transformers
 from ..runtime import find_device
-from ..store.checking import check_whole
-from ..store.reading import peek_json
-from .elmo.encoder import load_elmo
-from .elmo.reading import is_elmo
+from ..store.entry import check_whole
+from ..store.files import peek_json
+from .elmo.encoder import is_elmo, load_elmo
 from .encoder import TRAINED, Encoder, LoadOptions, Source, TransformerEncoder, digest_weights
 from .family import submodule
-from .load_errors import one_sentence
-from .sentence import Unpacked, unpack
-from .shipped import shipped_name
+from .library import one_sentence, open_tokenizer
+from .locations import Unpacked, shipped_name, unpack
 from .table import family_of
-from .tokenizer_loading import open_tokenizer
 from .tokens import check_fit
 
 DTYPES = ("float32", "float16", "bfloat16")

@@ -8,7 +8,7 @@ pass that records how the blocks are called.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -206,19 +206,16 @@ def _recording(
         # `step` supplies the embedding output and the output of the first block.
         recording.after.append(Call(module=module, args=args[2:], kwargs=kwargs))
 
-    hooks: list[Any] = []
-    try:
+    # A handle of a hook removes it on exit.
+    with ExitStack() as hooks:
         for block in dict.fromkeys(blocks):
-            hooks.append(block.register_forward_pre_hook(before, with_kwargs=True))
-            hooks.append(block.register_forward_hook(after))
+            hooks.enter_context(block.register_forward_pre_hook(before, with_kwargs=True))
+            hooks.enter_context(block.register_forward_hook(after))
         if family.after_first in dict(base.named_modules()):
             module = submodule(base, str(family.after_first))
-            hooks.append(module.register_forward_pre_hook(once, with_kwargs=True))
-            hooks.append(module.register_forward_hook(after))
+            hooks.enter_context(module.register_forward_pre_hook(once, with_kwargs=True))
+            hooks.enter_context(module.register_forward_hook(after))
         yield
-    finally:
-        for hook in hooks:
-            hook.remove()
 
 
 def _states(value: Any) -> torch.Tensor:

@@ -14,7 +14,7 @@ from ..checks import check_distinct
 from ..errors import InputError, must
 from .encoder import Encoder
 from .loading import load
-from .shipped import shipped_name
+from .locations import shipped_name
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -81,15 +81,19 @@ def series(source: str | os.PathLike[str], *, revisions: Sequence[str] | None = 
     location = os.fspath(source)
     if shipped_name(location) is not None:
         raise InputError(
-            f"a series must be a folder of checkpoints, or a hub id with revisions=, but {location} is one "
-            "encoder of the package, which comes without checkpoints along its training."
+            "a series of checkpoints must be a folder (in Python also a hub id with revisions=), but "
+            f"{location} is one encoder of the package, which comes without checkpoints along its training."
         )
     if revisions is not None:
         checkpoints = sorted((_step(name), name, None) for name in revisions)
     else:
         parent = Path(location)
         if not parent.is_dir():
-            raise must("a series", "a folder of checkpoints, or a hub id with revisions=", location)
+            raise must(
+                "a series of checkpoints",
+                "a folder that exists (in Python also a hub id with revisions=)",
+                location,
+            )
         folders = [f for f in parent.iterdir() if f.is_dir() and (f / "config.json").is_file()]
         checkpoints = sorted((_step(f.name), None, f) for f in folders if re.search(r"\d+$", f.name))
         seeds = [f.name for _, _, f in checkpoints if re.fullmatch(r"seed[-_]?\d+", f.name)]

@@ -6,6 +6,7 @@ import hashlib
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -13,6 +14,7 @@ import numpy as np
 from ..checks import whole_number
 from ..errors import InputError, must
 from ..lazy import tokenizers, torch
+from ..runtime import copied
 
 # Ids lie below; the library lists every id that is missing below the largest, and aborts without memory.
 _MOST_IDS = 2**24
@@ -105,7 +107,7 @@ class Tokenizer:
         """The serialized tokenizer, without padding and truncation."""
         return self._whole.to_str()
 
-    @property
+    @cached_property
     def cuts(self) -> str:
         """Hash of the tokenization, irrespective of the maximal length."""
         return hashlib.blake2b(self._whole.to_str().encode(), digest_size=16).hexdigest()
@@ -237,16 +239,16 @@ class Tokenizer:
         dict of str to Tensor of shape (examples, longest)
             `input_ids`, `attention_mask`, and `token_type_ids` where the model takes them.
         """
-        shape = len(batch), max((len(example) for example in batch), default=0)
-        ids, mask, types = np.full(shape, self.pad), np.zeros(shape, np.int64), np.zeros(shape, np.int64)
-        for row, example in enumerate(batch):
-            ids[row, : len(example)] = example.ids
-            mask[row, : len(example)] = 1
-            types[row, : len(example)] = example.types
-        arrays = {"input_ids": ids, "attention_mask": mask}
+        lengths = np.array([len(example) for example in batch], dtype=np.int64)
+        mask = np.arange(lengths.max(initial=0)) < lengths[:, None]
+        ids, types = np.full(mask.shape, self.pad), np.zeros(mask.shape, np.int64)
+        if batch:
+            ids[mask] = np.concatenate([example.ids for example in batch])
+            types[mask] = np.concatenate([example.types for example in batch])
+        arrays = {"input_ids": ids, "attention_mask": mask.astype(np.int64)}
         if self.typed:
             arrays["token_type_ids"] = types
-        return {name: torch.from_numpy(array).to(device) for name, array in arrays.items()}
+        return {name: copied(array, device) for name, array in arrays.items()}
 
     def _limit(self, longest: int | None) -> int | None:
         if longest is None:

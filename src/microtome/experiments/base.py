@@ -70,6 +70,8 @@ class Experiment(ABC):
     unused: ClassVar[frozenset[str]] = frozenset()
     # The class of its result.
     returns: ClassVar[str] = "Result"
+    # Options with several values whose parts of the work are independent.
+    divides: ClassVar[tuple[str, ...]] = ()
     # The files that `--out` writes, as names or patterns.
     files: ClassVar[tuple[str, ...]] = FILES
 
@@ -85,6 +87,8 @@ class Experiment(ABC):
         check_value(name, str(option_field.type), value)
         if name.endswith("seeds") and isinstance(value, tuple) and len(set(value)) != (len(value) or -1):
             raise must(name, "one or more, each once", list(value))
+        if facts.choices and value == () and default_of(option_field) and not facts.empty:
+            raise must(name, f"one or more of {', '.join(facts.choices)}", [])
         limited = facts.choices or facts.least is not None or facts.most is not None
         for part in several(value) if limited else ():
             if facts.choices and part is not None and part not in facts.choices:
@@ -210,6 +214,7 @@ def _docstring(kind: type[Experiment], own: Mapping[Field[Any], Option], shared:
     lines = [summary, "", "Parameters", "----------"]
     for option_field, facts in own.items():
         optional = "" if is_required(option_field) else ", optional"
-        lines += [f"{option_field.name} : {option_field.type}{optional}", f"    {facts.help}"]
+        texts = " ".join(filter(None, (facts.help, facts.python)))
+        lines += [f"{option_field.name} : {option_field.type}{optional}", f"    {texts}"]
     lines += [f"{', '.join(shared)}, context", "    See `Context`.", "", "Returns", "-------", kind.returns]
     return "\n".join(lines) + heading + examples

@@ -4,18 +4,25 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 from collections.abc import Mapping
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from dataclasses import asdict, replace
 from functools import lru_cache
 from multiprocessing import get_context
+from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
 
 from ..context import Context
-from ..errors import InputError, must, unknown
+from ..errors import InputError, WorkError, must, unknown
 from ..runtime import using_threads
+from ..store.files import write_whole
+from ..store.outfolder import RESULT as RESULT_FILE
+from ..store.outfolder import TABLE
+from ..store.shelf import Shelf
 from ..training.heads.head import Head
-from ..training.optimization.stopping import in_child, stopping_children
+from ..training.optimization.progress import in_child, stopping_children
 from ..training.recipe import Recipe
 from ..training.tuned import Tuned
 from .base import default_of, is_required, options_of
@@ -24,8 +31,14 @@ from .table import EXPERIMENTS
 if TYPE_CHECKING:
     from .base import Experiment, Plan
 
-# {"kind": verb, "options": {...}, "piece": name, "context": {...}}
+# {"kind": verb, "options": {...}, "piece": name, "context": {...}}, and "address" for RESULT and PIECES.
 Call = dict[str, Any]
+# The piece that is the whole experiment: its saved result becomes an entry of the store, at the address of
+# the call; and all pieces of it without the result, for an experiment on one of several seeds or models.
+RESULT, PIECES = "result", "pieces"
+# In options: {"$tuned": ADDRESS} is the fine-tuned model of the result at an address.
+TUNED = "$tuned"
+PIECES_FILE = "pieces.json"
 # Settings of a context that decide numbers; the others are those of the process that performs a call.
 SETTINGS = ("device", "threads", "level")
 # Values that are written with the name of their class.
@@ -71,13 +84,18 @@ def perform(call: Call, context: Context) -> None:
     context : Context
         Store and progress; what decides numbers is in the call.
     """
-    if not isinstance(call, dict) or set(call) != {"kind", "options", "piece", "context"}:
+    if not isinstance(call, dict) or set(call) - {"address"} != {"kind", "options", "piece", "context"}:
         raise must("a call", "an object with kind, options, piece and context", call)
+    if ("address" in call) != (call["piece"] in (RESULT, PIECES)):
+        raise must("a call", f"one with an address for {RESULT!r} and {PIECES!r}, and for no other", call)
     if call["kind"] not in EXPERIMENTS:
         raise unknown("kind of a call", call["kind"], EXPERIMENTS)
     if set(call["context"]) != set(SETTINGS):
         raise must("context of a call", f"an object with {', '.join(SETTINGS)}", call["context"])
     context = replace(context, **call["context"])
+    if "address" in call:
+        _perform_whole(call, context)
+        return
     with using_threads(context.threads):
         experiment, plan = _planned(
             call["kind"], json.dumps(call["options"]), replace(context, progress=None)
@@ -85,6 +103,83 @@ def perform(call: Call, context: Context) -> None:
         pieces = experiment.pieces(plan, context)
         if call["piece"] in pieces:
             pieces[call["piece"]]()
+
+
+def _perform_whole(call: Call, context: Context) -> None:
+    """Run an experiment and keep its result in the store; one that is there already is not computed again."""
+    shelf = Shelf(context.store, context.command)
+    specification = {name: call[name] for name in ("kind", "options", "piece", "context")}
+    with shelf.work(call["address"], kind=call["piece"], specification=specification) as work:
+        if work.entry is not None:
+            return
+        options = {name: _from_json(_opened(value, shelf)) for name, value in call["options"].items()}
+        experiment = EXPERIMENTS[call["kind"]].load()(**options)
+        context = context.resolved()
+        with using_threads(context.threads):
+            plan = experiment.plan(context)
+            if call["piece"] == PIECES:
+                names = _perform_pieces(experiment, plan, context)
+                write_whole(work.folder / PIECES_FILE, [json.dumps(names).encode()])
+            else:
+                _write_record(experiment.complete(plan, context), work.folder)
+        work.finish()
+
+
+def _perform_pieces(experiment: Experiment, plan: Plan, context: Context) -> list[str]:
+    """Perform all pieces, also those that follow from others, and name them."""
+    names: list[str] = []
+    while pieces := {n: p for n, p in experiment.pieces(plan, context).items() if n not in names}:
+        for name, piece in pieces.items():
+            piece()
+            names.append(name)
+    return names
+
+
+def _write_record(result: Any, folder: Path) -> None:
+    """Write the document and the table of a result; files of its models stand in entries of their own."""
+    with TemporaryDirectory() as place:
+        (result.record if hasattr(result, "record") else result.save)(place)
+        for name in (RESULT_FILE, TABLE):
+            if (Path(place) / name).is_file():
+                shutil.copyfile(Path(place) / name, folder / name)
+
+
+def _opened(value: Any, shelf: Shelf) -> Any:
+    """Options in which fine-tuned models are the folders that the store has them in."""
+    if isinstance(value, list):
+        return [_opened(part, shelf) for part in value]
+    if not isinstance(value, Mapping):
+        return value
+    if set(value) == {TUNED}:
+        return str(tuned_folder(shelf, value[TUNED]))
+    return {name: _opened(part, shelf) for name, part in value.items()}
+
+
+def tuned_folder(shelf: Shelf, address: str) -> Path:
+    """
+    Find the model that a fine-tuning of one seed left in the store.
+
+    Parameters
+    ----------
+    shelf : Shelf
+    address : str
+        Of its result.
+
+    Returns
+    -------
+    Path
+    """
+    entry = shelf.get(address)
+    if entry is None:
+        raise WorkError(f"the fine-tuning {address} must be in the store {shelf.root}, but it is not.")
+    document = json.loads(entry.path(RESULT_FILE).read_bytes())
+    model = shelf.get(document["runs"][0]["address"])
+    if model is None:
+        raise WorkError(
+            f"the model of the fine-tuning {address} was removed from the store; "
+            f"`microtome store rm {address}` makes room for another one."
+        )
+    return model.folder
 
 
 # Calls of one experiment follow one another in a process: its models and data are opened once.

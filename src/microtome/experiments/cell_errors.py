@@ -11,10 +11,10 @@ from numpy.typing import NDArray
 
 from ..errors import InputError
 from ..findings.claims.claim import Quantity
-from ..findings.intervals import Unit
 from ..findings.maps import Map
-from ..findings.paired import cell_errors
+from ..findings.paired import ENOUGH_CLUSTERS, cell_errors
 from ..findings.results import Curve, X
+from ..findings.words import Unit
 from ..inference.estimate import Confidence
 from ..inference.simultaneous import Spread, band_arms, spread
 
@@ -175,7 +175,8 @@ def errors_of(layer_map: Map) -> tuple[Array, float]:
     if resamples is None:
         raise InputError("a map must be computed with certainty=True to have errors, but it was not.")
     errors, dof = cell_errors(resamples, layer_map.values, shares=True)
-    return np.moveaxis(errors, 0, -1), float("inf") if resamples.kind == "scores" else dof
+    normal = resamples.kind == "scores" and len(errors) >= ENOUGH_CLUSTERS
+    return np.moveaxis(errors, 0, -1), float("inf") if normal else dof
 
 
 def points_of(

@@ -102,6 +102,7 @@ def cited(*keys: str, measures: str | Iterable[str] = ()) -> tuple[str, ...]:
     for key in keys:
         if key not in CITATIONS:
             raise unknown("citation", key, CITATIONS)
-    theirs = [key for one in (chosen_all(measures) if measures else ()) for key in one.measure.citations]
-    every = {**MEASURED, **CITATIONS}
-    return tuple(every[key] for key in dict.fromkeys([*keys, *theirs]) if key in every)
+    choices = chosen_all(measures) if measures else ()
+    named = dict.fromkeys([*keys, *(key for choice in choices for key in choice.measure.citations)])
+    entries = {**MEASURED, **CITATIONS}
+    return tuple(entries[key] for key in named if key in entries)

@@ -6,7 +6,6 @@ import time
 from abc import abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
 from typing import Any
 
 from ..checks import several
@@ -23,8 +22,10 @@ from ..training.recipe import Recipe, find_recipe
 from ..training.request import check_run
 from .base import Experiment, Pieces, Plan, option
 from .inputs import TASK_HELP, LoadingOptions, TaskOptions, task_notes
-from .runs import Done, Run, count_updates, missing_runs, run_all
+from .run_curves import RunPoints, gather_points
+from .runs import Done, Run, Trainer, count_updates
 
+MODEL_HELP = "Model: hub id, folder or zoo:NAME. Each of several has its own result."
 RECIPE_HELP = "Recipe: a name of `microtome ls recipes`."
 
 
@@ -34,17 +35,22 @@ class RecipeOptions:
 
     recipe: str | Recipe | None = option(RECIPE_HELP, "devlin2019")
     changes: Mapping[str, Any] = option(
-        "Change a value of the recipe, such as rate=2e-5. May be repeated.",
+        "Change a value of the recipe, such as rate=2e-5 or warmup_steps=40. May be repeated.",
         {},
         name="set",
         repeated=True,
         metavar="NAME=VALUE",
+        example="warmup_steps=40",
     )
-    dtype: str = option("Arithmetic of matrix products in training.", "float32", choices=DTYPES)
+    dtype: str = option(
+        "Arithmetic of matrix products in training; auto: bfloat16 on a GPU that has it, else float32.",
+        "auto",
+        choices=DTYPES,
+    )
 
-    def chosen_recipe(self) -> Recipe:
+    def chosen_recipe(self, default: str = "devlin2019") -> Recipe:
         """The recipe with its changed values."""
-        return find_recipe(self.recipe or "devlin2019", **self.changes)
+        return find_recipe(self.recipe or default, **self.changes)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -58,6 +64,10 @@ class TrainingOptions(RecipeOptions):
         read=read_head,
     )
     at_once: int = option("Number of models that train in parallel processes.", 1, least=1, most=256)
+
+    def settings(self) -> dict[str, Any]:
+        """Options of `finetune` that are the same for all models."""
+        return {"dtype": self.dtype, **({} if self.head is None else {"head": self.head})}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -108,12 +118,18 @@ class GridRuns:
     started: float
     choices: Any = None
 
+    def points(self, arm: str) -> RunPoints:
+        """The runs of an arm, by the point they belong to."""
+        return gather_points(self.done, self.task.split(self.task.validation), arm)
+
 
 @dataclass(frozen=True, kw_only=True)
 class TrainingGrid(TrainingOptions, TaskOptions, LoadingOptions, Experiment):
     """Options and plan of experiments that fine-tune one encoder at every point of a grid."""
 
-    model: Any = option("Model: hub id, folder or zoo:NAME.", argument=True, panel="Input", metavar="MODEL")
+    divides = ("seeds",)
+
+    model: Any = option(MODEL_HELP, argument=True, repeated=True, panel="Input", metavar="MODEL...")
     task: Any = option(f"{TASK_HELP} May be repeated.", repeated=True, panel="Input", metavar="TASK")
     seeds: Sequence[int] = option("Seeds of the trainings, as 1,2,3 or 1-3.", (1, 2, 3))
     keep_models: bool = option(
@@ -154,48 +170,18 @@ class TrainingGrid(TrainingOptions, TaskOptions, LoadingOptions, Experiment):
         return {
             name: piece
             for place in range(len(inputs.tasks))
-            for name, piece in self.run_pieces(inputs, place, inputs.runs, context).items()
+            for name, piece in self.trainer(inputs, place, context).pieces(inputs.runs).items()
         }
 
-    def run_pieces(
-        self,
-        inputs: GridInputs,
-        place: int,
-        runs: Sequence[Run],
-        context: Context,
-        *,
-        keep_models: bool = False,
-    ) -> Pieces:
-        """Fine-tunings on the task at a place of the inputs that the store does not have yet, by name."""
-        task = inputs.tasks[place]
-        keep_models = keep_models or self.keep_models
-        options = {"recipe": inputs.recipe, "keep_models": keep_models, **self._settings()}
-        missing = missing_runs(inputs.encoder, task, runs, context=context, **options)
-        return {
-            f"{task.name}: {run.arm} {run.x} seed {run.name}": partial(
-                self.fine_tune, inputs, place, [run], context, keep_models=keep_models
-            )
-            for run in missing
-        }
-
-    def fine_tune(
-        self,
-        inputs: GridInputs,
-        place: int,
-        runs: Sequence[Run],
-        context: Context,
-        *,
-        keep_models: bool = False,
-    ) -> list[Done]:
-        """Fine-tune on the task at a place of the inputs."""
-        return run_all(
-            inputs.encoder,
-            inputs.tasks[place],
-            runs,
-            context=context,
+    def trainer(self, inputs: GridInputs, place: int, context: Context) -> Trainer:
+        """What fine-tunes for the task at a place of the inputs."""
+        return Trainer(
+            encoder=inputs.encoder,
+            task=inputs.tasks[place],
             recipe=inputs.recipe,
-            keep_models=keep_models or self.keep_models,
-            **self._settings(),
+            options=self.settings(),
+            context=context.resolved(),
+            keep_models=self.keep_models,
         )
 
     def _check_runs(
@@ -208,13 +194,9 @@ class TrainingGrid(TrainingOptions, TaskOptions, LoadingOptions, Experiment):
             changed = apply(encoder, *run.interventions) if cached else encoder
             # Which weights learn does not depend on size and rate.
             kind = run.options.get("method"), cached
-            options = {"device": context.device, **self._settings(), "seed": run.seed, **run.options}
+            options = {"device": context.device, **self.settings(), "seed": run.seed, **run.options}
             check_run(changed, task, recipe, building=kind not in built, **options)
             built.add(kind)
-
-    def _settings(self) -> dict[str, Any]:
-        head = {} if self.head is None else {"head": self.head}
-        return {"dtype": self.dtype, **head}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -239,7 +221,7 @@ class Grid(TrainingGrid):
         choices : object
             See `GridRuns`.
         """
-        return self.fine_tune(inputs, place, inputs.runs, context), None
+        return self.trainer(inputs, place, context).run_all(inputs.runs), None
 
     def run(self, plan: Plan, context: Context) -> Result:
         """Fine-tune where the store has no outcome yet, and summarize."""
@@ -254,7 +236,7 @@ class Grid(TrainingGrid):
                     task=task,
                     done=done,
                     recipe=inputs.recipe,
-                    settings=self._settings(),
+                    settings=self.settings(),
                     context=context,
                     started=started,
                     choices=choices,

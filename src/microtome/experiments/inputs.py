@@ -69,6 +69,7 @@ class TaskOptions:
         panel="Input",
         repeated=True,
         metavar="ROLE=NAME",
+        example="text=review",
     )
     pairs: str | None = option(
         "Columns of a table of text pairs: both texts, and the class or score.",
@@ -122,6 +123,7 @@ class TextOptions:
         panel="Input",
         repeated=True,
         metavar="NAME=VALUE",
+        example="column.text=sentence",
     )
 
     def texts(self) -> Texts:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
@@ -14,8 +14,8 @@ import numpy as np
 from ..context import Context
 from ..errors import InputError
 from ..store.shelf import Shelf
-from ..tasks.items import Split
-from ..tasks.task import Task
+from ..tasks.subset import subset
+from ..tasks.task import Split, Task
 from ..training.cut_store import read_cuts, write_cuts
 from ..training.heads.head import Head
 from ..training.models.stock import SEQUENCE
@@ -271,6 +271,37 @@ def fresh_model(base: Any, task: Task, like: TaskModel, seed: int) -> TaskModel:
         if head.pooler == "pretrained" and trained_pooler(base) is None:
             head = replace(head, pooler="fresh")
     return build(base, task, head, seed=seed)
+
+
+def fitting_sample(
+    train: Split, models: Iterable[Model], seed: int, work: str = "Heads were trained"
+) -> tuple[Split, list[str]]:
+    """
+    Take as many training examples as leave vectors of all models that fit into memory.
+
+    Parameters
+    ----------
+    train : Split
+    models : iterable of Model
+    seed : int
+        Of the sample.
+    work : str
+        What is done with them, for the note.
+
+    Returns
+    -------
+    split : Split
+    notes : list of str
+        Empty where all of them are taken.
+    """
+    sizes = [size for model in models if (size := fitting_size(model, train)) is not None]
+    if not sizes:
+        return train, []
+    sample = subset(train, min(sizes), seed=seed)
+    return sample, [
+        f"{work} on a random sample of {len(sample):,} of {len(train):,} examples (seed {seed}): the vectors "
+        "of more would not fit into memory."
+    ]
 
 
 def fitting_size(model: Model, train: Split) -> int | None:

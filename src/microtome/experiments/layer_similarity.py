@@ -22,8 +22,8 @@ from ..inference.clusters import Clusters, check_balanced
 from ..inference.scoring import freedom
 from ..measures.declare import Chosen
 from ..measures.table import chosen_all
-from ..rows.options import RowOptions
 from ..rows.planning import Rows, input_length, plan_at_most
+from ..rows.selecting import RowOptions
 from ..training.opening import open_model
 from .cell_errors import Points, Reasons, Sample, curve_of, errors_of
 

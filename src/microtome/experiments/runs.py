@@ -5,15 +5,15 @@ from __future__ import annotations
 import json
 import math
 import shutil
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
 from ..context import Context
-from ..encoders.encoder import Encoder
 from ..errors import InputError, WorkError
 from ..findings.results import X
 from ..interventions.applying import apply
@@ -104,65 +104,7 @@ class Done:
     course: Mapping[str, Any] = field(default_factory=lambda: MappingProxyType({}), repr=False)
 
 
-def run_all(
-    encoder: Encoder,
-    task: Task,
-    runs: Sequence[Run],
-    *,
-    context: Context,
-    recipe: str | Recipe = "devlin2019",
-    keep_models: bool = False,
-    **values: Any,
-) -> list[Done]:
-    """
-    Fine-tune an encoder once per run; runs that are in the store are read from there.
-
-    Parameters
-    ----------
-    encoder : Encoder
-    task : Task
-    runs : sequence of Run
-    context : Context
-    recipe : str or Recipe
-    keep_models : bool
-        Whether the store keeps the weights of every run, or only its predictions and its log. Weights that
-        were in the store before stay there; a run whose weights are not is trained again where they are
-        required.
-    **values
-        Of `finetune`, for all runs.
-
-    Returns
-    -------
-    list of Done
-        In the order of the runs.
-    """
-    context = context.resolved()
-    with using_threads(context.threads):
-        trainer = _trainer(encoder, task, recipe, context, keep_models, values)
-        outcomes: dict[Any, Done] = {}
-        for place, run in enumerate(runs):
-            if run.work not in outcomes:
-                label = f"{place + 1}/{len(runs)} {run.arm} {run.x} seed {run.name}"
-                outcomes[run.work] = trainer.run(run, context.named(label))
-        return [replace(outcomes[run.work], run=run) for run in runs]
-
-
-def missing_runs(
-    encoder: Encoder,
-    task: Task,
-    runs: Sequence[Run],
-    *,
-    context: Context,
-    recipe: str | Recipe = "devlin2019",
-    keep_models: bool = False,
-    **values: Any,
-) -> list[Run]:
-    """Find the runs that `run_all` would train, each once however many arms it is in."""
-    with using_threads(context.threads):
-        return _trainer(encoder, task, recipe, context.resolved(), keep_models, values).missing(runs)
-
-
-def count_updates(runs: Sequence[Run], task: Task, recipe: str | Recipe, **values: Any) -> tuple[int, int]:
+def count_updates(runs: Sequence[Run], task: Task, recipe: str | Recipe) -> tuple[int, int]:
     """
     Count the runs and their updates, if none of them is in the store.
 
@@ -171,8 +113,6 @@ def count_updates(runs: Sequence[Run], task: Task, recipe: str | Recipe, **value
     runs : sequence of Run
     task : Task
     recipe : str or Recipe
-    **values
-        Of `finetune`, for all runs.
 
     Returns
     -------
@@ -183,15 +123,14 @@ def count_updates(runs: Sequence[Run], task: Task, recipe: str | Recipe, **value
     examples, total = len(task.split(task.train)), 0
     distinct = {run.work: run for run in runs}
     for run in distinct.values():
-        options = {**values, **run.options}
-        size = options.get("train_size") or examples
-        changes = {name: options[name] for name in options if name in Recipe.__slots__}
+        size = run.options.get("train_size") or examples
+        changes = {name: value for name, value in run.options.items() if name in Recipe.__slots__}
         total += find_recipe(recipe, **changes).updates(min(size, examples))
     return len(distinct), total
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Trainer:
+class Trainer:
     """
     All that the runs of an experiment share.
 
@@ -199,21 +138,35 @@ class _Trainer:
     ----------
     encoder : TransformerEncoder
     task : Task
+    recipe : Recipe
     options : mapping
-        Of `finetune`, for all runs; the recipe among them.
+        Of `finetune`, for all runs.
     context : Context
     keep_models : bool
+        Whether the store keeps the weights of every run, or only its predictions and its log. Weights that
+        were in the store before stay there; a run whose weights are not is trained again where they are
+        required.
     """
 
     encoder: Any
     task: Task
+    recipe: Recipe
     options: Mapping[str, Any]
     context: Context
-    keep_models: bool
+    keep_models: bool = False
 
-    def run(self, run: Run, context: Context) -> Done:
-        """Read the outcome of a run, or train it."""
-        changed, recipe, options, address = self._request(run)
+    def run_all(self, runs: Sequence[Run]) -> list[Done]:
+        """Fine-tune once per run, or read what the store has; outcomes are in the order of the runs."""
+        with using_threads(self.context.threads):
+            outcomes: dict[Any, Done] = {}
+            for place, run in enumerate(runs):
+                if run.work not in outcomes:
+                    label = f"{place + 1}/{len(runs)} {run.arm} {run.x} seed {run.name}"
+                    outcomes[run.work] = self._run(run, self.context.named(label))
+            return [replace(outcomes[run.work], run=run) for run in runs]
+
+    def _run(self, run: Run, context: Context) -> Done:
+        changed, options, address = self._request(run)
         outcome = self._stored(address, run)
         if outcome is not None:
             return outcome
@@ -223,7 +176,7 @@ class _Trainer:
             outcome = _read(shelf, address, run, self.task, weights=self.keep_models)
             if outcome is not None:
                 return outcome
-            finetune_in_store(changed, self.task, recipe, context=context, **options)
+            finetune_in_store(changed, self.task, self.recipe, context=context, **options)
             if not self.keep_models:
                 _remove_weights(shelf, address)
             outcome = _read(shelf, address, run, self.task)
@@ -231,41 +184,31 @@ class _Trainer:
             raise WorkError(f"{run.arm} {run.x} must be in the store after its training, but it is not.")
         return outcome
 
-    def missing(self, runs: Sequence[Run]) -> list[Run]:
-        """Runs that are not in the store, one per address: two processes must not train the same one."""
-        first: dict[str, Run] = {}
-        for run in reversed({run.work: run for run in reversed(runs)}.values()):
-            first.setdefault(self._request(run)[-1], run)
-        return [run for address, run in first.items() if self._stored(address, run) is None]
+    def pieces(self, runs: Sequence[Run]) -> dict[str, Callable[[], object]]:
+        """The fine-tunings that the store does not have yet, by name."""
+        return {
+            f"{self.task.name}: {run.arm} {run.x} seed {run.name}": partial(self.run_all, [run])
+            for run in self._missing(runs)
+        }
 
-    def _request(self, run: Run) -> tuple[Any, Recipe, dict[str, Any], str]:
-        """The encoder of a run, its recipe, the other arguments of `finetune`, and the address."""
+    def _missing(self, runs: Sequence[Run]) -> list[Run]:
+        """Runs that are not in the store, one per address: two processes must not train the same one."""
+        with using_threads(self.context.threads):
+            first: dict[str, Run] = {}
+            for run in reversed({run.work: run for run in reversed(runs)}.values()):
+                first.setdefault(self._request(run)[-1], run)
+            return [run for address, run in first.items() if self._stored(address, run) is None]
+
+    def _request(self, run: Run) -> tuple[Any, dict[str, Any], str]:
+        """The encoder of a run, the arguments of `finetune`, and the address."""
         changed = apply(self.encoder, *run.interventions) if run.interventions else self.encoder
-        options = {**self.options, "seed": run.seed, **run.options}
-        recipe = options.pop("recipe")
-        return changed, recipe, options, ask(changed, self.task, recipe, **options).address
+        options = {"device": self.context.device, **self.options, "seed": run.seed, **run.options}
+        return changed, options, ask(changed, self.task, self.recipe, **options).address
 
     def _stored(self, address: str, run: Run) -> Done | None:
         with suppress(OSError, InputError, WorkError):  # another experiment may remove weights at this moment
             return _read(Shelf(self.context.store), address, run, self.task, weights=self.keep_models)
         return None
-
-
-def _trainer(
-    encoder: Encoder,
-    task: Task,
-    recipe: str | Recipe,
-    context: Context,
-    keep_models: bool,
-    values: Mapping[str, Any],
-) -> _Trainer:
-    return _Trainer(
-        encoder=encoder,
-        task=task,
-        options={"recipe": find_recipe(recipe), "device": context.device, **values},
-        context=context,
-        keep_models=keep_models,
-    )
 
 
 def _outcome_address(address: str) -> str:

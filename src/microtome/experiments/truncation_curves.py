@@ -3,24 +3,26 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
 
 from ..context import Context
-from ..findings.intervals import Unit
 from ..findings.results import Curve
-from ..findings.scorecurves import Failed, difference_curve, score_curve
+from ..findings.scorecurves import Failed, difference_curve, paired_curve, score_curve
+from ..findings.words import Unit
 from ..inference.answers import Answers
 from ..scores.table import find_score
-from ..tasks.items import Split
-from ..tasks.task import Task
+from ..tasks.task import Split, Task
 from ..training.cut_store import as_answers
 from .layer_heads import Arm
 
 AXIS = "layers kept"
+# What heads gain over the tuned head as it is, by their arm.
+GAINS: Mapping[str, str] = MappingProxyType({"tuned": "gain", "converged": "converged gain"})
 _ENDS = ("values", "low", "high", "band_low", "band_high")
 
 
@@ -132,41 +134,14 @@ def gain_of(heads: HeadAnswers, untuned: HeadAnswers, task: Task, context: Conte
     Returns
     -------
     Curve
-        Of differences, score of the head minus that of the tuned head. Every layer has a reference of its
-        own, so the band is made of intervals with Bonferroni's correction for the number of layers. Seeds
-        count with as many degrees of freedom as there are, also at a layer where they agree by luck.
+        Of differences, score of the head minus that of the tuned head.
     """
-    names = {"label": heads.name, "arm": heads.name, "against": untuned.name}
-
-    def compare(
-        layer: int, point: Answers, reference: Answers, failed: list[Failed], coverage: float
-    ) -> Curve:
-        shared: dict[str, Any] = {"axis": AXIS, "level": coverage, "failed": failed, **names}
-        name = f"difference {heads.name}"
-        return difference_curve(name, [layer], [point], reference, task.main, task.labels, **shared)
+    facts = {"label": heads.name, "arm": heads.name, "against": untuned.name, "axis": AXIS}
+    scored: dict[str, Any] = {"score": task.main, "labels": task.labels, "level": context.level}
 
     def draw(points: list[Answers], references: list[Answers], failed: list[Failed]) -> Curve:
-        pointwise, banded = (
-            [
-                compare(
-                    layer, point, reference, [failure for failure in failed if failure[0] == layer], coverage
-                )
-                for layer, point, reference in zip(heads.layers, points, references, strict=True)
-            ]
-            for coverage in (context.level, 1 - (1 - context.level) / len(heads.layers))
-        )
-        ends = {name: np.concatenate([getattr(curve, name) for curve in pointwise]) for name in _ENDS[:3]}
-        return replace(
-            pointwise[0],
-            x=heads.layers,
-            **ends,
-            band_low=np.concatenate([curve.low for curve in banded]),
-            band_high=np.concatenate([curve.high for curve in banded]),
-            unit=max((curve.unit for curve in pointwise), key=lambda unit: bool(unit.runs)),
-            n=max(curve.n for curve in pointwise),
-            seeds=tuple(curve.seeds[0] for curve in pointwise),
-            reasons=tuple(curve.reasons[0] for curve in pointwise),
-        )
+        options = {"name": f"difference {heads.name}", "failed": failed, **scored, **facts}
+        return paired_curve(heads.layers, points, references, **options)
 
     return _over_heads(heads, untuned, draw)
 
@@ -237,7 +212,7 @@ def cut_costs(untuned: HeadAnswers, task: Task, context: Context) -> Curve:
         Of differences, score of the cut model minus that of the whole one, example by example.
     """
     points = [untuned.at(place) for place in range(len(untuned.layers))]
-    shared: dict[str, Any] = {"axis": AXIS, "level": context.level}
+    shared: dict[str, Any] = {"axis": AXIS, "level": context.level, "arm": untuned.name}
     return difference_curve(
         "cut - whole", untuned.layers, points, points[-1], task.main, task.labels, **shared
     )
@@ -257,13 +232,27 @@ def by_seed(gathered: Mapping[str, HeadAnswers], task: Task) -> dict[str, np.nda
     -------
     dict of str to ndarray of shape (seeds, layers)
         One row per tuned model, the mean over its heads; one per head where there is one model with several.
-        Under "gain" what TUNED has more than UNTUNED, where both are there.
+        Under "gain" and "converged gain" what TUNED and its converged probe have more than UNTUNED.
     """
     tables = {name: heads.scores(task) for name, heads in gathered.items()}
     scores = {
         name: table[0] if len(table) == 1 else np.array([_mean(heads) for heads in table])
         for name, table in tables.items()
     }
-    if "tuned" in scores:
-        scores["gain"] = scores["tuned"] - scores["untuned"]
-    return scores
+    gains = {gain: scores[arm] - scores["untuned"] for arm, gain in GAINS.items() if arm in scores}
+    return scores | gains
+
+
+def warnings_of(heads: Iterable[HeadAnswers]) -> list[str]:
+    """Which heads diverged, and which linear probes did not converge."""
+    warnings = []
+    for kind in heads:
+        for arm in kind.arms:
+            warnings += [
+                f"{kind.name}, layer {layer}, head seed {run} was left out: {reason}."
+                for layer, run, reason in arm.failed
+            ]
+            layers = [str(k) for k, done in enumerate(arm.details.get("converged", ()), start=1) if not done]
+            if layers:
+                warnings.append(f"{kind.name} did not converge at layer {', '.join(layers)}.")
+    return warnings

@@ -13,9 +13,8 @@ from ..encoders.encoder import Encoder
 from ..encoders.tokens import Tokens
 from ..errors import InputError
 from ..rows.planning import WINDOW, Rows, windows
-from ..rows.selecting import tokenize
-from .batches import Budget, buckets
-from .streaming import check_ids
+from ..rows.tokenizing import TokenCache
+from .streaming import Budget, buckets, check_ids
 
 # The maximum number of entries in all attention maps of a batch: a quarter of a gigabyte.
 NUMBERS = 2**26
@@ -71,14 +70,14 @@ def stream_attention(
     """
     if rows.options.kind != "word":
         raise InputError(f"attention must be asked of rows of words, but got rows of {rows.options.kind}.")
+    cache = rows.tokens or TokenCache(rows.options)
     for start, examples in windows(corpus, window):
         check_ids(rows, start, examples)
         indices = [start + k for k in range(len(examples)) if len(rows.of_example(start + k))]
         sentences = [examples[index - start] for index in indices]
         units = [rows.of_example(index) for index in indices]
         maps_by_sentence: list[list[tuple[np.ndarray, int]]] = [[] for _ in indices]
-        for encoder in encoders:
-            tokenized = tokenize(encoder, sentences, rows.options) if sentences else []
+        for encoder, tokenized in zip(encoders, cache.tokenize(encoders, sentences, indices), strict=True):
             for k, sentence_maps in enumerate(_of_model(encoder, tokenized, units)):
                 maps_by_sentence[k].append(sentence_maps)
         for index, model_maps in zip(indices, maps_by_sentence, strict=True):

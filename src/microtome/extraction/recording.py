@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -15,11 +16,13 @@ from ..checks import check_choice, whole_number
 from ..context import Context
 from ..encoders.encoder import Encoder
 from ..errors import InputError
+from ..rows.documents import document_codes
 from ..rows.planning import WINDOW, Rows
+from ..store.files import as_written, read_columns
 from ..store.outfolder import deliver
-from ..store.shards import ShardedLayer, ShardWriter, open_stack
+from ..store.recording import ShardWriter
+from ..store.shards import ShardedLayer, open_stack
 from ..store.shelf import Shelf
-from .rowtable import ROWS, write_rows
 from .streaming import constant_layers, stream
 from .texts import Texts
 
@@ -182,10 +185,10 @@ def record(
     check_choice("storage", storage, STORAGE)
     if batch_tokens is not None:
         whole_number("batch_tokens", batch_tokens, 1)
-    layers = list(zip(encoder.layers, encoder.widths, strict=True))
+    layers, model = list(zip(encoder.layers, encoder.widths, strict=True)), describe(encoder)
     specification = {
         "kind": "activations",
-        "model": encoder.digest,
+        "model": model["digest"],
         "layers": [name for name, _ in layers],
         "texts": texts.digest,
         "rows": {**rows.options.specification(), "digest": rows.digest},
@@ -198,7 +201,7 @@ def record(
         # Distinguishes sentence pairs from words of two texts that are read as one.
         specification["pairs"] = "framed"
     facts = {
-        "model": describe(encoder),
+        "model": model,
         "texts": dict(texts.facts),
         "rows": {"count": len(rows), "sentence": rows.sentence(), "digest": rows.digest},
     }
@@ -257,3 +260,106 @@ def describe(encoder: Encoder) -> dict[str, Any]:
         "changes": list(encoder.source.changes),
         "digest": encoder.digest,
     }
+
+
+ROWS = "rows.parquet"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Grouping:
+    """
+    The clusters of the rows of a recorded stack: documents or sentences.
+
+    Parameters
+    ----------
+    codes : ndarray of int of shape (rows,), or None
+        The cluster of each row; None where every row is independent.
+    unit : str
+        The independent unit: "document", "sentence" or "example".
+    few : str
+        Why the documents of the corpus are not used as clusters; empty where they are, or it has none.
+    """
+
+    codes: np.ndarray | None
+    unit: str
+    few: str
+
+
+def write_rows(rows: Rows, path: Path) -> None:
+    """
+    Write a table with the example and the word or token of each row.
+
+    Where the corpus names documents, the column `group` is the document of the row.
+    """
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    def of_rows(values: tuple[str, ...]) -> pa.Array:
+        return pa.array(np.array(values, dtype=object)[rows.examples], pa.string())
+
+    columns = {"id": of_rows(rows.ids), "example": rows.examples, "unit": rows.units}
+    if rows.groups:
+        columns["group"] = of_rows(rows.groups)
+    pq.write_table(pa.table(columns), path)
+
+
+def read_grouping(folder: Path) -> Grouping | None:
+    """
+    Read the clusters of the rows, as `compare` uses them.
+
+    Parameters
+    ----------
+    folder : Path
+        The folder of a recorded stack.
+
+    Returns
+    -------
+    Grouping or None
+        None where the stack has no table of its rows.
+    """
+    path = folder / ROWS
+    if not path.is_file():
+        return None
+    table = read_columns(path)
+    with as_written(path):
+        return _grouping(table)
+
+
+def _grouping(table: Mapping[str, Any]) -> Grouping:
+    examples = np.asarray(table["example"], dtype=np.int64)
+    # With rows of whole examples, each example has one row; with words or tokens, a sentence has several.
+    one_row_each = len(np.unique(examples)) == len(examples)
+    noun = "example" if one_row_each else "sentence"
+    few = ""
+    if "group" in table:
+        _, first, indices = np.unique(examples, return_index=True, return_inverse=True)
+        ids, groups = ([table[name][int(row)] for row in first] for name in ("id", "group"))
+        codes, few = document_codes(indices, ids, groups, noun)
+        if codes is not None:
+            return Grouping(codes=codes, unit="document", few=few)
+    return Grouping(codes=None if one_row_each else examples, unit=noun, few=few)
+
+
+def tuned_facts(encoder: Encoder) -> dict[str, Any] | None:
+    """
+    Read what a model was fine-tuned on, where `finetune` wrote its folder.
+
+    Parameters
+    ----------
+    encoder : Encoder
+
+    Returns
+    -------
+    dict or None
+        `model`, the name of the base model; `task`; and `seed`.
+    """
+    # `training` is a higher layer than `comparison`; of what it writes only this file is read here.
+    try:
+        run_record = json.loads((Path(encoder.source.given) / "run.json").read_bytes())
+        return {
+            "model": str(run_record["model"]),
+            "task": str(run_record["task"]),
+            "seed": run_record["seeds"]["order"],
+        }
+    except (OSError, ValueError, KeyError, TypeError):
+        return None

@@ -11,7 +11,7 @@ import numpy as np
 
 from ..errors import InputError, must, unknown
 from ..findings.results import Curve, Result
-from ..findings.words import score_label
+from ..findings.words import coverage, over, score_label
 from .captions import add_caption, add_panel, new_figure, printable, room_of, title_of
 
 if TYPE_CHECKING:
@@ -71,7 +71,7 @@ def draw_curves(
         what = f"{what}: {reading}"
         selected_curves = [replace(curve, label=curve.model or curve.label) for curve in selected_curves]
     axes = new_axes() if ax is None else ax
-    values = _plot(axes, selected_curves, scale=1.0)
+    values = plot_curves(axes, selected_curves)
     _add_lines(axes, result)
     if _is_steep(result, values) and (values > 0).all():
         axes.set_yscale("log")
@@ -105,7 +105,7 @@ def draw_differences(
     """
     selected_curves = _chosen(result, curves, differences=True)
     axes = new_axes() if ax is None else ax
-    values = _plot(axes, selected_curves, scale=result.points)
+    values = plot_curves(axes, selected_curves, scale=result.points)
     axes.axhline(0.0, color="#333333", linewidth=0.8, zorder=1)
     if _is_steep(result, values):
         axes.set_yscale("symlog", linthresh=float(np.median(np.abs(values[values != 0]))))
@@ -136,16 +136,17 @@ def by_panel(result: Result, curves: Sequence[Curve]) -> dict[tuple[str, str], l
     return panels
 
 
-def basis(curves: Sequence[Curve], *, table: bool = False) -> str:
+def basis(curves: Sequence[Curve], *, table: bool = False, shaded: bool | None = None) -> str:
     """
     Describe the basis of curves: examples, unit, sound runs, intervals, bands and undefined points.
 
-    A table has intervals where a figure has bars, and no bands.
+    A table has intervals where a figure has bars, and no bands. Whether bands are shaded follows from the
+    number of curves, unless they are in several panels.
     """
     first = curves[0]
     counts = sorted({curve.n for curve in curves if curve.n} or {0})
     parts = [f"n = {' to '.join(f'{n:,}' for n in {counts[0]: 0, counts[-1]: 0})} examples"]
-    parts.append(f"unit: {', '.join(dict.fromkeys(curve.unit for curve in curves))}")
+    parts.append(f"intervals {' or '.join(dict.fromkeys(over(curve.unit) for curve in curves))}")
     points = [
         (count, why, math.isfinite(value))
         for curve in curves
@@ -154,13 +155,13 @@ def basis(curves: Sequence[Curve], *, table: bool = False) -> str:
     runs = [count for count, _, finite in points if finite]
     if runs and max(runs) > 1:
         run_range = f"{max(runs)}" if min(runs) == max(runs) else f"{min(runs)} to {max(runs)}"
-        parts.append(f"{run_range} runs a point")
+        parts.append(f"{run_range} runs per point")
     if any(np.isfinite(curve.low).any() for curve in curves):
         bars = "intervals" if table else "thick bars"
-        parts.append(f"{bars}: {first.level * 100:g}% for each point alone")
+        parts.append(f"{bars}: {coverage(first.level)} for each point alone")
     if not table and any(np.isfinite(curve.band_low).any() for curve in curves):
-        what = "shaded" if _are_shaded(curves) else "thin bars"
-        parts.append(f"{what}: {first.level * 100:g}% for all points of a curve at once")
+        what = "shaded" if (_are_shaded(curves) if shaded is None else shaded) else "thin bars"
+        parts.append(f"{what}: {coverage(first.level)} for all points of a curve at once")
     if not all(finite for *_, finite in points):
         reasons = _listed([why for _, why, finite in points if not finite])
         parts.append(f"{'-:' if table else '×'} undefined{reasons}")
@@ -210,8 +211,24 @@ def _is_named(curves: Sequence[Curve]) -> bool:
     return any(curve.axis in UNORDERED or isinstance(x, str) for curve in curves for x in curve.x)
 
 
-def _plot(axes: Axes, curves: Sequence[Curve], *, scale: float) -> np.ndarray:
-    """Draw the curves, and return all finite values drawn."""
+def plot_curves(axes: Axes, curves: Sequence[Curve], *, scale: float = 1.0, size: float = 1.0) -> np.ndarray:
+    """
+    Draw curves with their intervals and bands.
+
+    Parameters
+    ----------
+    axes : matplotlib.axes.Axes
+    curves : sequence of Curve
+    scale : float
+        Factor of the values.
+    size : float
+        Factor of lines and markers.
+
+    Returns
+    -------
+    ndarray
+        All finite values drawn.
+    """
     from matplotlib.ticker import MaxNLocator
 
     named = _is_named(curves)
@@ -232,18 +249,18 @@ def _plot(axes: Axes, curves: Sequence[Curve], *, scale: float) -> np.ndarray:
         if shaded:
             axes.fill_between(x_positions, band_low, band_high, color=color, alpha=0.14, linewidth=0)
         else:
-            axes.vlines(x_positions, band_low, band_high, color=color, linewidth=0.6, alpha=0.9)
-        axes.vlines(x_positions, low, high, color=color, linewidth=1.8, alpha=0.75)
+            axes.vlines(x_positions, band_low, band_high, color=color, linewidth=0.6 * size, alpha=0.9)
+        axes.vlines(x_positions, low, high, color=color, linewidth=1.8 * size, alpha=0.75)
         axes.plot(
             x_positions,
             y,
             color=color,
             marker=marker,
-            markersize=4.2,
+            markersize=4.2 * size,
             markeredgecolor="white",
             markeredgewidth=0.4,
             linestyle="none" if named else LINES[k % len(LINES)],
-            linewidth=1.2,
+            linewidth=1.2 * size,
             label=_short(curve.label),
             zorder=3,
         )
@@ -255,7 +272,7 @@ def _plot(axes: Axes, curves: Sequence[Curve], *, scale: float) -> np.ndarray:
                 np.full(len(missing), 0.025),
                 linestyle="none",
                 marker="x",
-                markersize=4.5,
+                markersize=4.5 * size,
                 color=color,
                 transform=axes.get_xaxis_transform(),
                 clip_on=False,

@@ -44,7 +44,7 @@ def remove_earlier(folder: Path, new: Iterable[Path]) -> tuple[Path, ...]:
         The removed files.
     """
     paths = set(folder.iterdir()) if folder.is_dir() else set()
-    old = [path for path in sorted(paths - set(new)) if _is_ours(path)]
+    old = [path for path in sorted(paths - set(new)) if is_ours(path)]
     for path in old:
         path.unlink()
     return tuple(old)
@@ -52,17 +52,26 @@ def remove_earlier(folder: Path, new: Iterable[Path]) -> tuple[Path, ...]:
 
 def is_foreign(path: Path) -> bool:
     """Whether a path holds a file that microtome did not write; warns that it is not replaced."""
-    if not os.path.lexists(path) or _is_ours(path):
+    if not os.path.lexists(path) or is_ours(path):
         return False
     warnings.warn(f"{path} was not drawn by microtome and stays; no picture replaces it.", stacklevel=2)
     return True
 
 
-def save_figure(axes: Axes, path: Path) -> None:
+def save_figure(axes: Axes, path: Path, *, dpi: float = 200, box: Any = "tight") -> None:
     """
     Write the figure of some axes in the format of the file suffix, without a timestamp, and atomically.
 
     A partial file of an interrupted run would lack the creator tag and count as foreign.
+
+    Parameters
+    ----------
+    axes : matplotlib.axes.Axes
+    path : Path
+    dpi : float
+        Of a PNG.
+    box : "tight" or Bbox
+        The part of the figure that is written, in inches.
     """
     import matplotlib as mpl
 
@@ -76,7 +85,7 @@ def save_figure(axes: Axes, path: Path) -> None:
         # Names in a script that the font lacks are drawn as boxes; a warning would not help the user.
         warnings.filterwarnings("ignore", message="Glyph .* missing")
         root_figure(axes).savefig(
-            content, format=kind, dpi=200, bbox_inches="tight", pad_inches=0.06, metadata=metadata
+            content, format=kind, dpi=dpi, bbox_inches=box, pad_inches=0.06, metadata=metadata
         )
     write_whole(path, [content.getvalue()])
 
@@ -134,6 +143,7 @@ def file_stems(measures: Sequence[str]) -> list[str]:
     return stems
 
 
-def _is_ours(path: Path) -> bool:
+def is_ours(path: Path) -> bool:
+    """Whether a path holds a figure that microtome wrote."""
     mark = _MARKS.get(path.suffix)
     return mark is not None and path.is_file() and not path.is_symlink() and mark in path.read_bytes()

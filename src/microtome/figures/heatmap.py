@@ -1,4 +1,4 @@
-"""Heat maps of similarity maps, with layer 0 at the lower left."""
+"""Heat maps of similarity maps, with layer 0 at the lower left, and outlines of blocks of layers."""
 
 from __future__ import annotations
 
@@ -10,10 +10,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ..errors import must
+from ..findings.blocks import Block
 from ..findings.maps import Map
 from ..findings.methods import declared, model_borders, null_range, split_names
 from ..findings.stackblocks import StackBlocks
-from ..findings.words import number
+from ..findings.words import capital, coverage, number, over
 from .captions import (
     add_bar,
     add_caption,
@@ -26,7 +27,6 @@ from .captions import (
     room_of,
 )
 from .files import FORMATS, save_all
-from .outlines import outline_stacks
 
 if TYPE_CHECKING:
     import os
@@ -187,7 +187,7 @@ def color_range(
 
 def basis(similarity_map: Map) -> str:
     """Describe the basis of a map: rows, unit, estimator, null, intervals and undefined cells."""
-    parts = [f"n = {similarity_map.n:,} rows", f"unit: {similarity_map.unit}", similarity_map.estimator]
+    parts = [f"n = {similarity_map.n:,} rows", similarity_map.estimator]
     choice = declared(similarity_map)
     if choice is not None and not choice.declared("symmetric"):
         parts.append("vertical layers are looked for in horizontal ones")
@@ -206,8 +206,9 @@ def basis(similarity_map: Map) -> str:
             if np.isfinite(similarity_map.low).any()
             else float("nan")
         )
-        level = f"{similarity_map.level * 100:g}%"
-        parts.append(f"{level} intervals by {similarity_map.method}, median half-width {number(half, 3)}")
+        level = coverage(similarity_map.level)
+        how = f"{over(similarity_map.unit)} by {similarity_map.method}"
+        parts.append(f"{level} intervals {how}, median half-width {number(half, 3)}")
     if not np.isfinite(similarity_map.values).all():
         reasons = list(dict.fromkeys(r for row in similarity_map.reasons for r in row if r))
         parts.append(f"hatched: undefined ({'; '.join(reasons)})" if reasons else "hatched: undefined")
@@ -239,8 +240,7 @@ def _title(similarity_map: Map) -> str:
     if choice is None:
         return printable(similarity_map.measure)
     parts = [f"{k} {v}" for k, v in choice.options.items() if v != choice.measure.options[k].default]
-    name = str(choice.declared("title"))
-    name = name[0].upper() + name[1:]
+    name = capital(str(choice.declared("title")))
     name = f"{name} ({', '.join(parts)})" if parts else name
     return f"Difference of {name}" if _is_difference(similarity_map) else name
 
@@ -299,3 +299,68 @@ def _write_cells(axes: Axes, similarity_map: Map, mesh: Any, cell: float, annota
     for (i, j), text in texts.items():
         dark = is_dark(mesh, float(similarity_map.values[i, j]))
         axes.text(j, i, text, color="white" if dark else "black", **look)
+
+
+def outline_blocks(
+    axes: Axes, blocks: Sequence[Block], rows: Sequence[int], columns: Sequence[int] | None = None
+) -> int:
+    """
+    Draw a square around each certain block.
+
+    Parameters
+    ----------
+    axes : matplotlib.axes.Axes
+        Cells are centered on integers.
+    blocks : sequence of Block
+        Those that are not certain are not drawn.
+    rows, columns : sequence of int
+        Position of each layer index of a block on the two axes; columns as rows when absent.
+
+    Returns
+    -------
+    int
+        Number of blocks drawn.
+    """
+    from matplotlib.patches import Rectangle
+
+    certain = [block for block in blocks if block.certain]
+    for block in certain:
+        (first_row, last_row), (first_column, last_column) = (
+            (positions[block.first], positions[block.last]) for positions in (rows, columns or rows)
+        )
+        corner, size = (
+            (first_column - 0.5, first_row - 0.5),
+            (last_column - first_column + 1, last_row - first_row + 1),
+        )
+        for color, width in (("#15171a", 2.2), ("white", 1.1)):
+            axes.add_patch(Rectangle(corner, *size, fill=False, edgecolor=color, linewidth=width, zorder=3))
+    return len(certain)
+
+
+def outline_stacks(axes: Axes, similarity_map: Map, stacks: Sequence[StackBlocks]) -> str:
+    """
+    Outline the certain blocks of every model of a map.
+
+    Parameters
+    ----------
+    axes : matplotlib.axes.Axes
+    similarity_map : Map
+    stacks : sequence of StackBlocks
+        Those of another measure, or with layers that the map does not have on both axes, are left out.
+
+    Returns
+    -------
+    str
+        Text about them for the caption.
+    """
+    count = 0
+    for stack in stacks:
+        if stack.measure == similarity_map.measure and set(stack.names) <= {*similarity_map.left} & {
+            *similarity_map.right
+        }:
+            positions = (
+                [side.index(name) for name in stack.names]
+                for side in (similarity_map.left, similarity_map.right)
+            )
+            count += outline_blocks(axes, stack.finding.certain, *positions)
+    return f"; outlined: {count} certain block{'s' if count > 1 else ''} of layers" if count else ""

@@ -9,7 +9,7 @@ import numpy as np
 
 from ..errors import must
 from ..findings.results import SpanMap
-from ..findings.words import score_label
+from ..findings.words import coverage, over, score_label
 from .captions import (
     add_bar,
     add_caption,
@@ -113,12 +113,12 @@ def basis(span_map: SpanMap, score: str = "", *, table: bool = False) -> str:
     """Describe the basis of a span map: score of the complete model, examples, unit, runs and markers."""
     full = f"{span_map.full:.4f}" if abs(span_map.full) < 10 else f"{span_map.full:,.1f}"
     parts = [f"{score or 'score'} of the whole model: {full}", f"n = {span_map.n:,} examples"]
-    parts.append(f"unit: {span_map.unit}")
+    parts.append(f"bands {over(span_map.unit)}")
     if span_map.seeds > 1:
         parts.append(f"mean of {span_map.seeds} runs")
     if not table and np.isfinite(span_map.band_low).any():
         mark = "dot" if span_map.depth <= MOST_WRITTEN else "dot or minus"
-        parts.append(f"{mark}: not 0 by a {span_map.level * 100:g}% band of all spans at once")
+        parts.append(f"{mark}: not 0 by a {coverage(span_map.level)} band of all spans at once")
     if not table and _undefined(span_map):
         parts.append("hatched: undefined")
     return "; ".join(printable(part).rstrip(".") for part in (*parts, span_map.note) if part)

@@ -14,7 +14,7 @@ from ..errors import InputError
 from ..findings.blocks import Block
 from ..findings.results import Result
 from ..findings.stackblocks import read_blocks
-from ..findings.words import score_label
+from ..findings.words import coverage, score_label
 from .captions import (
     add_bar,
     add_caption,
@@ -28,8 +28,7 @@ from .captions import (
 )
 from .curves import COLORS
 from .files import FORMATS, save_all
-from .heatmap import SEQUENTIAL
-from .outlines import outline_blocks
+from .heatmap import SEQUENTIAL, outline_blocks
 
 if TYPE_CHECKING:
     import os
@@ -131,7 +130,7 @@ def draw_course(result: Result, *, title: str | None = None) -> Figure:
         panel_axes.append(axes)
     add_title(figure, title_of(result) if title is None else title)
     order = details.get("order")
-    level = f"{result.curves[0].level * 100:g}%" if result.curves else "intervals"
+    level = coverage(result.curves[0].level) if result.curves else "intervals"
     caption_parts = [f"bars and bands: {level} over documents, sentences or examples, of one training"]
     if any(details["certain"]):
         caption_parts.append("a-b: these layers form the block with the most evidence")

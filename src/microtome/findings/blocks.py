@@ -14,7 +14,7 @@ from ..checks import check_level
 from ..errors import must
 from ..inference.estimate import Interval
 from .squares import LEAST_LAYERS, layer_runs, read_numbers, run_pairs, usable_layers
-from .words import between, check_names, layer_list, listed, number
+from .words import between, capital, certainty, check_names, layer_list, listed, number
 
 # Similarities that are closer than this are equal but for rounding.
 ROUNDING = 1e-6
@@ -126,12 +126,17 @@ class BlockFinding:
         if self.reason is not None:
             return f"Blocks of layers are undefined: {self.reason}."
         if self.outermost:
-            return f"{_upper(form_blocks([block.span for block in self.outermost], names))}."
+            return f"{capital(form_blocks([block.span for block in self.outermost], names))}."
         if self.blocks:
             maybe = listed([layer_span(*block.span, names) for block in self.blocks])
             count = "one" if len(self.blocks) == 1 else "blocks"
             return f"No block of layers is certain; {maybe} may form {count}."
         return "The layers form no blocks."
+
+    def outlines(self, names: Sequence[str] | None = None) -> str:
+        """Label the certain blocks, for the legend of a map."""
+        spans = [layer_span(*block.span, names) for block in self.certain]
+        return listed(spans) if spans else "no certain block"
 
     def sentence(self, names: Sequence[str] | None = None) -> str:
         """State the headline, then the evidence."""
@@ -344,10 +349,6 @@ def form_blocks(spans: Sequence[Sequence[Any]], names: Sequence[str] | None = No
     return f"{listed([layer_span(*span, names=names) for span in spans])} {each}form a block"
 
 
-def _upper(text: str) -> str:
-    return text[:1].upper() + text[1:]
-
-
 def _measured(block: Block, names: Sequence[str] | None) -> str:
     ends = "" if block.interval is None else f" {between(block.interval.low, block.interval.high)}"
     return f"{layer_span(*block.span, names)} (margin {number(block.margin)}{ends})"
@@ -357,12 +358,12 @@ def _evidence(block: Block, names: Sequence[str] | None) -> str:
     """State what makes a run a block, with the interval of its margin and its certain cores."""
     interval = block.interval
     text = (
-        f"{_upper(layer_span(*block.span, names))}: least similarity inside {number(block.inside)}, largest "
+        f"{capital(layer_span(*block.span, names))}: least similarity inside {number(block.inside)}, largest "
         f"with a layer outside {number(block.outside)}; margin {number(block.margin)}"
     )
     if interval is not None:
         ends = between(interval.low, interval.high)
-        text += f" {ends} ({interval.level * 100:g} %, simultaneous, unit: {interval.unit})"
+        text += f" {ends} {certainty(interval.level, 'simultaneous', interval.unit)}"
     cores = [core for core in block.walk() if core is not block and core.certain] if block.certain else []
     inner = [layer_span(*core.span, names) for core in _outermost(cores)]
     if inner:

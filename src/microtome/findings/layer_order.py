@@ -15,7 +15,7 @@ from ..inference.estimate import Interval
 from ..inference.scoring import wilson
 from ..randomness import generator
 from .squares import read_map, read_numbers, usable_layers
-from .words import at_least, at_most, check_names, layer_list, number, p_value, percent
+from .words import at_least, at_most, check_names, coverage, layer_list, number, over, p_value, percent
 
 _ROUNDING = 1e-12
 
@@ -62,8 +62,8 @@ class LayerMatching:
         count = len(self.best) - len(self.left_out)
         low, high = at_least(100 * self.interval.low, 0), at_most(100 * self.interval.high, 0)
         parts = [
-            f"Of {count} layers {percent(self.accuracy)} [{low}%, {high}%] "
-            f"({self.interval.level * 100:g}%, unit: {self.interval.unit}) are most similar to the layer at "
+            f"Of {count} layers {percent(self.accuracy)} [{low} %, {high} %] "
+            f"({coverage(self.interval.level)}, {over(self.interval.unit)}) are most similar to the layer at "
             f"their own depth, and {percent(self.within_one)} to one within a layer of it; chance is "
             f"{percent(self.chance)}."
         ]

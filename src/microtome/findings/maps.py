@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ..errors import InputError, MicrotomeError, must
-from ..inference.estimate import Estimate, Interval, Sides
+from ..inference.estimate import Estimate, Interval, Sides, coverage, over
 from ..measures.table import chosen
 from .cells import arrow_schema, cell_records, find_place
 from .paired import Resamples, paired_band
@@ -155,8 +155,6 @@ class Map:
             measure=self.measure,
             estimator=self.estimator,
             n=self.n,
-            low=None if interval is None else interval.low,
-            high=None if interval is None else interval.high,
             interval=interval,
             null_mean=float(self.null_mean[i, j]),
             z=float(self.z[i, j]),
@@ -198,8 +196,6 @@ class Map:
             measure=f"{self.measure} {names}",
             estimator=f"difference of two cells: {self.estimator}",
             n=self.n,
-            low=interval.low,
-            high=interval.high,
             interval=interval,
             z=float(band.z),
             p=float(band.p),
@@ -292,7 +288,7 @@ class Map:
         rows, columns = self.shape
         doubt = ""
         if self.low is not None:
-            doubt = f", {(self.level or 0) * 100:g}% intervals by {self.method} (unit: {self.unit})"
+            doubt = f", {coverage(self.level or 0)} intervals {over(self.unit)} by {self.method}"
         return f"<Map {self.measure}: {rows} x {columns} layers, n = {self.n}{doubt}>"
 
     def _repr_html_(self) -> str:

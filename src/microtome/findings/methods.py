@@ -13,7 +13,7 @@ from ..measures.citations import CITATIONS, bibtex
 from ..measures.declare import Chosen
 from ..measures.table import chosen
 from .maps import Map
-from .words import number
+from .words import coverage, number
 
 
 def methods_paragraph(maps: Mapping[str, Map]) -> str:
@@ -324,7 +324,7 @@ def _interval_words(maps: Sequence[Map]) -> str:
                 f"by {similarity_map.method} for the {similarity_map.target}, "
                 f"with the {similarity_map.unit} as the independent unit"
             )
-            kinds.setdefault(f"{similarity_map.level * 100:g}% intervals are {kind}", []).append(
+            kinds.setdefault(f"{coverage(similarity_map.level)} intervals are {kind}", []).append(
                 _code(similarity_map.measure)
             )
     return " ".join(f"The {kind} ({', '.join(names)})." for kind, names in kinds.items())

@@ -12,8 +12,8 @@ from typing import Any
 
 from ..arguments import checked
 from ..errors import InputError, check_plain
-from ..store.manifest import is_stack, read_manifest
 from ..store.outfolder import RESULT, check_earlier, write_files
+from ..store.shards import is_stack, read_manifest
 from .claims.claim import Claim, read_claim
 from .record import FORMAT, from_json
 from .results import open_result

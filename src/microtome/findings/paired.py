@@ -17,6 +17,7 @@ from ..inference.resampling import (
     jackknife_interval,
     scores_interval,
 )
+from ..inference.resampling import ENOUGH_CLUSTERS as ENOUGH_CLUSTERS
 
 if TYPE_CHECKING:
     from .maps import Map

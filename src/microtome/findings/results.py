@@ -16,9 +16,9 @@ import numpy as np
 
 from ..errors import InputError, check_plain, must, unknown
 from ..store.outfolder import RESULT, TABLE, parquet, write_files
-from .claims.claim import Claim, read_claim
+from .claims.claim import Claim, read_claim, read_number
 from .claims.render import render
-from .intervals import Unit
+from .words import Unit
 
 if TYPE_CHECKING:
     import pandas
@@ -136,7 +136,7 @@ class SpanMap:
     arm: str = ""
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "full", _number(self.full))
+        object.__setattr__(self, "full", read_number(self.full))
         _check_arrays(self, (self.depth, self.depth), "a span map")
 
 
@@ -309,7 +309,9 @@ def from_document(document: Mapping[str, Any], rows: Sequence[Mapping[str, Any]]
         entries |= {
             "curves": tuple(Curve(**_fields_of(entry)) for entry in document["curves"]),
             "spans": tuple(SpanMap(**_fields_of(entry)) for entry in document["spans"]),
-            "lines": MappingProxyType({name: _number(value) for name, value in document["lines"].items()}),
+            "lines": MappingProxyType(
+                {name: read_number(value) for name, value in document["lines"].items()}
+            ),
             # Claims come first, and are written again.
             "findings": tuple(document["findings"][len(claims) :]),
         }
@@ -369,10 +371,6 @@ def _frozen(value: Any) -> Any:
 
 def _fields_of(entry: Mapping[str, Any]) -> dict[str, Any]:
     return {name: _frozen(value) for name, value in entry.items()}
-
-
-def _number(value: Any) -> float:
-    return math.nan if value is None else float(value)
 
 
 def _table(rows: Sequence[Mapping[str, Any]]) -> pyarrow.Table:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -12,10 +13,11 @@ from ..inference.answers import Answers
 from ..inference.bands import Bands, difference_bands, score_bands
 from ..scores.declare import Score
 from ..scores.table import find_score
-from .intervals import Unit
 from .results import Curve, SpanMap, X
+from .words import Unit
 
 Asked = str | Score | Iterable[str | Score]
+_ENDS = ("values", "low", "high")
 Failed = tuple[X, int | str, str]  # the point, the seed, and why the run must not be averaged
 
 
@@ -128,6 +130,59 @@ def difference_curve(
         bands = difference_bands(score, points, reference, labels, level=level, pair_seeds=pair_seeds)
     facts = {"role": "difference", **facts}
     return _curve(sound, reasons, bands, name=name, axis=axis, x=tuple(x), level=level, **facts)
+
+
+def paired_curve(
+    x: Sequence[X],
+    answers: Sequence[Answers],
+    references: Sequence[Answers],
+    *,
+    level: float = 0.95,
+    failed: Iterable[Failed] = (),
+    **options: Any,
+) -> Curve:
+    """
+    Subtract from the score at each point that of a reference of its own, example by example.
+
+    Parameters
+    ----------
+    x, answers, level, failed
+        As in `score_curve`.
+    references : sequence of Answers
+        One per point.
+    **options
+        Further arguments of `difference_curve`.
+
+    Returns
+    -------
+    Curve
+        No reference is shared by all points, so the band is made of intervals with Bonferroni's correction
+        for the number of points. Seeds count with as many degrees of freedom as there are, also at a point
+        where they agree by luck.
+    """
+    failures: dict[X, list[Failed]] = {}
+    for failure in failed:
+        failures.setdefault(failure[0], []).append(failure)
+    pointwise, banded = (
+        [
+            difference_curve(
+                x=[at], answers=[a], reference=b, level=coverage, failed=failures.get(at, ()), **options
+            )
+            for at, a, b in zip(x, answers, references, strict=True)
+        ]
+        for coverage in (level, 1 - (1 - level) / len(x))
+    )
+    ends = {end: np.array([getattr(curve, end)[0] for curve in pointwise]) for end in _ENDS}
+    ends |= {f"band_{end}": np.array([getattr(curve, end)[0] for curve in banded]) for end in _ENDS[1:]}
+    return replace(
+        pointwise[0],
+        x=tuple(x),
+        **ends,
+        unit=max((curve.unit for curve in pointwise), key=lambda unit: bool(unit.runs)),
+        n=max(curve.n for curve in pointwise),
+        seeds=tuple(curve.seeds[0] for curve in pointwise),
+        reasons=tuple(curve.reasons[0] for curve in pointwise),
+    )
 
 
 def span_map(

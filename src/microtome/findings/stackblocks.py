@@ -9,6 +9,7 @@ from typing import Any
 from ..errors import must
 from ..inference.estimate import Interval
 from .blocks import Block, BlockFinding
+from .claims.claim import read_number
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -95,18 +96,13 @@ def read_blocks(document: Mapping[str, Any]) -> StackBlocks:
 def _block(record: Mapping[str, Any]) -> Block:
     interval = record.get("interval")
     if interval is not None:
-        interval = Interval(**{**interval, **{end: _number(interval[end]) for end in ("low", "high")}})
+        interval = Interval(**{**interval, **{end: read_number(interval[end]) for end in ("low", "high")}})
     return Block(
         first=int(record["first"]),
         last=int(record["last"]),
-        **{name: _number(record[name]) for name in ("inside", "outside", "margin")},
+        **{name: read_number(record[name]) for name in ("inside", "outside", "margin")},
         interval=interval,
         certain=bool(record["certain"]),
         without=tuple(record["without"]),
         cores=tuple(map(_block, record["cores"])),
     )
-
-
-def _number(value: Any) -> float:
-    # Infinities are written as strings, which float parses.
-    return float("nan") if value is None else float(value)

@@ -45,7 +45,7 @@ class Answers:
                 f"{len(self.targets)} targets and "
                 f"{[len(predictions) for predictions in self.predictions]} predictions"
             )
-            raise must("answers", f"one target and one prediction a seed for each of the {n} ids", counts)
+            raise must("answers", f"one target and one prediction per seed for each of the {n} ids", counts)
         if len(self.seeds) and len(self.seeds) != len(self.predictions):
             raise must("seeds", f"one name for each of {len(self.predictions)}", list(self.seeds))
         if len(set(self.seeds)) != len(self.seeds):

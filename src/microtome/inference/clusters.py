@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import heapq
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -11,7 +10,6 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from ..errors import InputError, must
-from ..randomness import generator
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -216,41 +214,3 @@ def cluster_sums(values: ArrayLike, codes: ArrayLike) -> NDArray[np.float64]:
     for line, total in zip(flat, sums, strict=True):
         total[:] = np.bincount(codes, weights=line, minlength=count)
     return sums.reshape(*values.shape[:-1], count)
-
-
-def groups(clusters: Clusters, k: int, seed: int) -> NDArray[np.int64]:
-    """
-    Assign whole clusters to k groups of nearly equal numbers of rows.
-
-    No two groups differ by more rows than the largest cluster has. Clusters are assigned in random order,
-    not by size: groups balanced in their mix of sizes would differ less from each other than clusters
-    sampled from a population do, and a jackknife over them would be too narrow.
-
-    Parameters
-    ----------
-    clusters : Clusters
-    k : int
-        Number of groups, from 2 to the number of clusters.
-    seed : int
-
-    Returns
-    -------
-    ndarray of int, shape (S,)
-        Group of each cluster, 0..k-1.
-    """
-    if not 2 <= k <= len(clusters):
-        raise must("the number of groups", f"between 2 and the number of clusters, {len(clusters)}", k)
-    shuffled = generator(seed, "inference", "groups").permutation(len(clusters))
-    group = np.empty(len(clusters), dtype=np.int64)
-    if clusters.sizes.min() == clusters.sizes.max():
-        group[shuffled] = np.arange(len(clusters)) % k
-        return group
-    # The first k clusters open one group each, so that no group is empty.
-    heap = [(int(clusters.sizes[c]), number) for number, c in enumerate(shuffled[:k])]
-    group[shuffled[:k]] = np.arange(k)
-    heapq.heapify(heap)
-    for c in shuffled[k:]:
-        rows, number = heap[0]
-        group[c] = number
-        heapq.heapreplace(heap, (rows + int(clusters.sizes[c]), number))
-    return group

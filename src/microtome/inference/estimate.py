@@ -21,6 +21,39 @@ def quantile(level: float, dof: float = np.inf) -> float:
     return float(ndtri((1 + level) / 2) if np.isinf(dof) else stdtrit(dof, (1 + level) / 2))
 
 
+# Runs that are counted where an interval is over them.
+COUNTED_RUNS = ("seed", "head seed", "model")
+
+
+def over(unit: str, runs: int = 1) -> str:
+    """
+    State what an interval is over: independent units, and runs, with their number where there are several.
+
+    Examples
+    --------
+    >>> over("example"), over("group of examples and seed"), over("seed", 3), over("sentence and model", 2)
+    ('over examples', 'over groups of examples and seeds', 'over 3 seeds', 'over sentences and 2 models')
+    """
+    plurals = []
+    for noun in unit.split(" and "):
+        head, of, members = noun.partition(" of ")
+        count = f"{runs} " if runs > 1 and noun in COUNTED_RUNS else ""
+        plurals.append(f"{count}{head}s{of}{members}")
+    return f"over {' and '.join(plurals)}"
+
+
+def coverage(level: float) -> str:
+    """
+    Write a level of confidence.
+
+    Examples
+    --------
+    >>> coverage(0.95), coverage(0.995)
+    ('95 %', '99.5 %')
+    """
+    return f"{round(level * 100, 6):g} %"
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Confidence:
     """
@@ -171,10 +204,8 @@ class Estimate:
         What exactly was computed.
     n : int
         Rows used.
-    low, high : float or None
-        The interval, where one was requested.
     interval : Interval or None
-        The same with level, method, unit and target.
+        Where one was requested.
     null_mean : float
         Expected value for unrelated rows (NaN where no closed form is known and nothing was permuted).
     z, p : float
@@ -193,8 +224,6 @@ class Estimate:
     measure: str
     estimator: str
     n: int
-    low: float | None = None
-    high: float | None = None
     interval: Interval | None = None
     null_mean: float = float("nan")
     z: float = float("nan")
@@ -205,6 +234,16 @@ class Estimate:
     warnings: tuple[str, ...] = ()
     details: Mapping[str, Any] = field(default_factory=lambda: MappingProxyType({}))
 
+    @property
+    def low(self) -> float | None:
+        """Lower end of the interval."""
+        return None if self.interval is None else self.interval.low
+
+    @property
+    def high(self) -> float | None:
+        """Upper end of the interval."""
+        return None if self.interval is None else self.interval.high
+
     def __float__(self) -> float:
         return float(self.value)
 
@@ -212,7 +251,7 @@ class Estimate:
         if self.reason is not None:
             return f"{self.measure} undefined: {self.reason}"
         text = f"{self.measure} {self.value:.4f}"
-        if self.low is not None and self.high is not None and self.interval is not None:
-            level = f"{self.interval.level * 100:g}%"
-            text += f" {between(self.low, self.high, 4)} ({level}, unit: {self.interval.unit})"
+        if (interval := self.interval) is not None:
+            level = coverage(interval.level)
+            text += f" {between(interval.low, interval.high, 4)} ({level}, {over(interval.unit)})"
         return f"{text}, n = {self.n}"

@@ -233,7 +233,7 @@ def _norms(theta: ArrayLike, H_xx: ArrayLike, H_yy: ArrayLike) -> tuple[Array, A
 
 def scores_interval(value: ArrayLike, psi: ArrayLike, *, unit: str, target: str = POPULATION) -> Band:
     """
-    Turn influence scores into an interval with the normal quantile.
+    Turn influence scores into an interval with the normal quantile, or that of t for few clusters.
 
     Parameters
     ----------
@@ -250,4 +250,5 @@ def scores_interval(value: ArrayLike, psi: ArrayLike, *, unit: str, target: str 
     if psi.shape[:-1] != value.shape:
         raise must("psi", f"of shape (*{value.shape}, clusters)", psi.shape)
     se = np.sqrt(count / (count - 1) * np.einsum("...i,...i->...", psi, psi))
-    return Band(center=value, se=se, dof=np.inf, method="influence function", unit=unit, target=target)
+    dof = np.inf if count >= ENOUGH_CLUSTERS else count - 1
+    return Band(center=value, se=se, dof=dof, method="influence function", unit=unit, target=target)

@@ -9,7 +9,7 @@ less than the effective number of equal groups. A proportion of independent exam
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from types import MappingProxyType
 from typing import Any
 
@@ -50,7 +50,7 @@ def score_interval(
     score : str, Score or several
         Of several scores the mean is taken.
     predictions, targets : sequence, one entry per example
-        In the form of the kind of task; see `microtome.tasks.items.Item`.
+        In the form of the kind of task; see `microtome.tasks.task.Item`.
     labels : sequence of str
         Names of the task's labels.
     groups : sequence, optional
@@ -67,7 +67,7 @@ def score_interval(
     --------
     >>> found = score_interval("accuracy", [0, 1, 1, 0, 1], [0, 1, 1, 1, 1])
     >>> print(found)
-    accuracy 0.8000 [0.3755, 0.9638] (95%, unit: example), n = 5
+    accuracy 0.8000 [0.3755, 0.9638] (95 %, over examples), n = 5
     """
     metric = find_score(score)
     check_level(level)
@@ -101,8 +101,6 @@ def score_interval(
         measure=metric.name,
         estimator=metric.title,
         n=n,
-        low=None if interval is None else interval.low,
-        high=None if interval is None else interval.high,
         interval=interval,
         warnings=tuple(messages),
         details=MappingProxyType({"se": se, "units": examples.units, "points": metric.points * value}),
@@ -136,7 +134,7 @@ class ScoredExamples:
     @property
     def unit(self) -> str:
         """Name of the independent unit."""
-        return unit_of(self.clusters)
+        return "example" if self.clusters is None else "group of examples"
 
     @property
     def dof(self) -> float:
@@ -149,8 +147,36 @@ class ScoredExamples:
         return self.score.counts and self.clusters is None
 
     def influence(self, predictions: Any, targets: Any) -> Array:
-        """Influence of each unit on the score; see `unit_influence`."""
-        return unit_influence(self.score, predictions, targets, self.labels, self.clusters)
+        """
+        Influence of each unit on the score.
+
+        Parameters
+        ----------
+        predictions, targets
+            As in `score_interval`.
+
+        Returns
+        -------
+        ndarray, shape (units,)
+            Sums to 0. From leaving out each unit where the score is a function of sums, else from its
+            influence function.
+        """
+        score = self.score
+        if score.of:
+            return np.mean([part.influence(predictions, targets) for part in self._averaged()], axis=0)
+        if score.parts is None or score.from_parts is None:
+            if score.influence is None:
+                raise InputError(f"{score.name} must have parts or an influence function, but has neither.")
+            psi = score.influence(predictions, targets, self.labels)
+            return psi if self.clusters is None else cluster_sums(psi, self.clusters.codes)
+        parts = score.parts(predictions, targets, self.labels)
+        if self.clusters is not None:
+            parts = cluster_sums(parts.T, self.clusters.codes).T
+        without = score.from_parts(parts.sum(axis=0) - parts)
+        apart = without.mean() - without
+        # Where no unit changes the score, the remainder is rounding error of the mean, not spread.
+        apart[np.abs(apart) <= _ROUNDING * np.abs(without)] = 0.0
+        return (len(without) - 1) / len(without) * apart
 
     def values_of(self, answers: Answers) -> Array:
         """The score of each seed."""
@@ -174,7 +200,26 @@ class ScoredExamples:
         proportion with z squared more examples of the opposite outcome; so does this. NaN where the score
         does not define a failing unit.
         """
-        return _past_the_end(self.score, predictions, targets, self.labels, self.units, reach)
+        score = self.score
+        if score.of:
+            moved = [part.past_the_end(predictions, targets, reach) for part in self._averaged()]
+            return float(np.mean(moved))
+        if score.parts is None or score.from_parts is None or score.extremes is None:
+            return float("nan")
+        sums = score.parts(predictions, targets, self.labels).sum(axis=0)
+        wrong, correct = score.extremes(sums, self.n)
+        extra = reach**2 * (self.n / self.units)  # a group fails as a whole
+        middle = (score.range[0] + score.range[1]) / 2
+        return float(score.from_parts(sums + extra * (wrong if score.from_parts(sums) > middle else correct)))
+
+    def _averaged(self) -> list[ScoredExamples]:
+        """The same examples with each of the scores whose mean this score is."""
+        return [replace(self, score=score) for score in self.score.of]
+
+
+def several_groups(groups: Sequence[Any] | None) -> Sequence[Any] | None:
+    """Groups of examples; None where all examples are in one group, or each in its own."""
+    return groups if groups is not None and 1 < len(set(groups)) < len(groups) else None
 
 
 def example_groups(groups: Any, n: int) -> Clusters | None:
@@ -192,51 +237,6 @@ def example_groups(groups: Any, n: int) -> Clusters | None:
 def freedom(clusters: Clusters | None, n: int) -> float:
     """Degrees of freedom of a standard error over units, from the effective number of equal groups."""
     return float(n - 1 if clusters is None else max(1.0, n**2 / (clusters.sizes**2).sum() - 1))
-
-
-def unit_of(clusters: Clusters | None) -> str:
-    """Name of the independent unit."""
-    return "example" if clusters is None else "group of examples"
-
-
-def unit_influence(
-    score: Score, predictions: Any, targets: Any, labels: Sequence[str], clusters: Clusters | None
-) -> Array:
-    """
-    Influence of each unit on a score.
-
-    Parameters
-    ----------
-    score : Score
-    predictions, targets, labels
-        As in `score_interval`.
-    clusters : Clusters, optional
-        Groups of examples.
-
-    Returns
-    -------
-    ndarray, shape (units,)
-        Sums to 0. From leaving out each unit where the score is a function of sums, else from its
-        influence function.
-    """
-    if score.of:
-        influences = [
-            unit_influence(component, predictions, targets, labels, clusters) for component in score.of
-        ]
-        return np.mean(influences, axis=0)
-    if score.parts is None or score.from_parts is None:
-        if score.influence is None:
-            raise InputError(f"{score.name} must have parts or an influence function, but has neither.")
-        psi = score.influence(predictions, targets, labels)
-        return psi if clusters is None else cluster_sums(psi, clusters.codes)
-    parts = score.parts(predictions, targets, labels)
-    if clusters is not None:
-        parts = cluster_sums(parts.T, clusters.codes).T
-    without = score.from_parts(parts.sum(axis=0) - parts)
-    apart = without.mean() - without
-    # Where no unit changes the score, the remainder is rounding error of the mean, not spread.
-    apart[np.abs(apart) <= _ROUNDING * np.abs(without)] = 0.0
-    return (len(without) - 1) / len(without) * apart
 
 
 def standard_error(psi: Array) -> float:
@@ -260,24 +260,6 @@ def wilson(share: float, n: int, level: float = 0.95) -> tuple[float, float]:
     arm = np.sqrt(z2 * (share * (1 - share) / n + z2 / (4 * n**2))) / (1 + z2 / n)
     low = 0.0 if share == 0 else max(0.0, center - arm)
     return float(low), float(1.0 if share == 1 else min(1.0, center + arm))
-
-
-def _past_the_end(
-    score: Score, predictions: Any, targets: Any, labels: Sequence[str], units: int, reach: float
-) -> float:
-    if score.of:
-        moved = [
-            _past_the_end(component, predictions, targets, labels, units, reach) for component in score.of
-        ]
-        return float(np.mean(moved))
-    if score.parts is None or score.from_parts is None or score.extremes is None:
-        return float("nan")
-    parts = score.parts(predictions, targets, labels)
-    sums, n = parts.sum(axis=0), len(parts)
-    wrong, correct = score.extremes(sums, n)
-    extra = reach**2 * (n / units)  # a group fails as a whole
-    middle = (score.range[0] + score.range[1]) / 2
-    return float(score.from_parts(sums + extra * (wrong if score.from_parts(sums) > middle else correct)))
 
 
 def _ends(

@@ -1,23 +1,121 @@
-"""Re-initialization of the weights of blocks."""
+"""Re-initialization of the weights of blocks, and the schemes that draw them."""
 
 from __future__ import annotations
 
 import copy
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Literal
+
+import numpy as np
 
 from ..checks import whole_number
 from ..encoders.cutting import check_numbers
 from ..errors import InputError, must, unknown
 from ..lazy import torch
 from ..randomness import generator
-from .choosing import at_most_depth, check_whole_groups, named, names_of, numbers, one_of
-from .declare import Change
-from .schemes import SCHEMES, Scheme
+from .declare import Change, at_most_depth, check_whole_groups, named, names_of, numbers, one_of
 
 if TYPE_CHECKING:
     from ..encoders.encoder import TransformerEncoder
+
+Draw = Callable[[np.ndarray, float, np.random.Generator], np.ndarray]
+Bias = Literal["library", "keep", "zero"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Scheme:
+    """
+    A scheme for re-initializing the weights of a block.
+
+    Parameters
+    ----------
+    name : str
+    summary : str
+        One sentence.
+    bias : {"library", "keep", "zero"}
+        The default treatment of the biases.
+    draw : callable, optional
+        Called with a matrix, the standard deviation in the model's configuration, and a random number
+        generator; returns the new matrix. None where the library initializes it.
+    zero_outputs : bool
+        Whether the parameters that write into the residual stream are set to zero.
+    """
+
+    name: str
+    summary: str
+    bias: Bias
+    draw: Draw | None = None
+    zero_outputs: bool = False
+
+
+def truncated(shape: tuple[int, ...], bound: float, noise: np.random.Generator) -> np.ndarray:
+    """
+    Draw from a truncated standard normal distribution.
+
+    Parameters
+    ----------
+    shape : tuple of int
+    bound : float
+        The largest distance from 0, in standard deviations of the untruncated normal distribution.
+    noise : Generator
+
+    Returns
+    -------
+    ndarray of shape `shape`
+    """
+    from scipy.special import ndtr, ndtri
+
+    low = float(ndtr(-bound))
+    return ndtri(noise.uniform(low, 1.0 - low, size=shape))
+
+
+def _moment_matched(old: np.ndarray, _: float, noise: np.random.Generator) -> np.ndarray:
+    draws = noise.standard_normal(old.shape)
+    return old.mean(dtype=np.float64) + old.std(dtype=np.float64) * draws
+
+
+_ALL = (
+    Scheme(
+        name="library",
+        summary="As the library draws a new model of this configuration.",
+        bias="library",
+    ),
+    Scheme(
+        name="trunc_normal",
+        summary="Normal, with the standard deviation of the configuration, cut at two of them.",
+        bias="zero",
+        draw=lambda old, sd, noise: sd * truncated(old.shape, 2.0, noise),
+    ),
+    Scheme(
+        name="tamkin_code",
+        summary="As published code drew it: within 0.0008 of zero where 0.04 was meant; biases are kept.",
+        bias="keep",
+        # The published call gave bounds in units of the weights instead of standard deviations.
+        draw=lambda old, sd, noise: sd * truncated(old.shape, 2.0 * sd, noise),
+    ),
+    Scheme(
+        name="moment_matched",
+        summary="Normal, with the mean and the standard deviation that each matrix had.",
+        bias="zero",
+        draw=_moment_matched,
+    ),
+    Scheme(
+        name="shuffled",
+        summary="The entries that each matrix had, in random order.",
+        bias="zero",
+        draw=lambda old, _, noise: noise.permutation(old.reshape(-1)).reshape(old.shape),
+    ),
+    Scheme(
+        name="near_identity",
+        summary="As the library draws it, but with nothing written into the residual path.",
+        bias="library",
+        zero_outputs=True,
+    ),
+)
+SCHEMES: Mapping[str, Scheme] = MappingProxyType({scheme.name: scheme for scheme in _ALL})
+
 
 Part = Literal["matrix", "bias", "norm"]
 
@@ -127,16 +225,13 @@ class Reinit:
                     (reinitialized if certain else touched).append(parameter)
                     parameter.copy_(values)
         biases = {"library": "biases as in a new model", "keep": "biases kept", "zero": "biases zero"}[bias]
-        how = f"{self.scheme}, seed {self.seed}, {biases}, norms {self._norms}"
+        norms = {"reset": "norms reset", "keep": "norms kept"}[self.layernorm]
+        how = f"{self.scheme}, seed {self.seed}, {biases}, {norms}"
         return Change(
             description=f"re-initialized {named(blocks)} ({how})",
             reinitialized=names_of(encoder, reinitialized),
             touched=names_of(encoder, touched),
         )
-
-    @property
-    def _norms(self) -> str:
-        return "kept" if self.layernorm == "keep" else "reset"
 
 
 def parts_of(block: torch.nn.Module) -> Iterator[tuple[str, Any, Part]]:

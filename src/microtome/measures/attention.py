@@ -10,7 +10,6 @@ look similar when lengths differ; `center="rows"` removes it.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -19,7 +18,7 @@ import numpy as np
 from ..inference.estimate import Sides
 from . import attention_rows as rowwise
 from .attention_js import rounded
-from .attention_rows import Array, Sums, Used
+from .attention_rows import Array, AttentionCells, Sums, Used
 from .cca import NO_DIRECTION, PWCCA, SVCCA, pwcca_subspace, svcca_subspace
 from .declare import Measure, MeasureOption, invariant
 
@@ -27,47 +26,6 @@ if TYPE_CHECKING:
     from ..moments.strip import Subspace
 
 RANK = 1e-6  # an eigenvalue below this share of the largest counts as zero
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class AttentionCells:
-    """
-    A measure of attention for every left layer (L) and every right layer (R).
-
-    Parameters
-    ----------
-    label, estimator : str
-        The measure with its options, and a description of the estimator.
-    forward, backward : array of shape (L, R)
-        Left layer i matched in right layer j; right layer j matched in left layer i. NaN where undefined.
-    reasons : tuple of tuple of (str or None)
-        Why a cell is undefined, L by R.
-    sentences, words, dropped_sentences, dropped_words : int
-        The numbers of sentences and words that were used, and that were read and not used.
-    heads, undefined : array of shape (L, heads_left, R, heads_right), optional
-        The similarity of each pair of heads, and the number of words left out of it because one of the two
-        rows is constant.
-    best_right, best_left : arrays of shapes (L, heads_left, R) and (L, R, heads_right), optional
-        The most similar head of the other layer for each head, from 0; -1 where none is defined.
-    rank, kept : Sides of arrays of shapes (L,) and (R,)
-        The rank of each layer's table of heads, and the number of its dimensions that were compared.
-    """
-
-    label: str = ""
-    estimator: str
-    forward: Array
-    backward: Array
-    reasons: tuple[tuple[str | None, ...], ...]
-    sentences: int = 0
-    words: int = 0
-    dropped_sentences: int = 0
-    dropped_words: int = 0
-    heads: Array | None = None
-    best_right: Array | None = None
-    best_left: Array | None = None
-    undefined: Array | None = None
-    rank: Sides = Sides(None, None)
-    kept: Sides = Sides(None, None)
 
 
 def _reasons(values: Array, why: str) -> tuple[tuple[str | None, ...], ...]:
@@ -231,7 +189,6 @@ def _cca(sums: Sums, used: Used, options: Mapping[str, Any], *, weighted: bool) 
 
 _PEARSON = {"plain": rowwise.pearson_sums, "wu": rowwise.wu_sums, "wu_masked": rowwise.wu_masked_sums}
 _PAIRS = {"table": rowwise.pairs_sums, "rows": rowwise.centered_pairs_sums}
-RELEASED = (rowwise.wu_sums, rowwise.wu_masked_sums)  # these count the first word of a causal comparison
 _AVERAGE = MeasureOption(default="words", choices=("words", "sentences"), meaning="what has the same weight")
 _WEIGHT = MeasureOption(default="pairs", choices=("pairs", "sentences"), meaning="what has the same weight")
 _CENTER = MeasureOption(default="table", choices=tuple(_PAIRS), meaning="rows: sentence length plays no part")

@@ -6,17 +6,22 @@ have their own kernel.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 
 from ..errors import InputError, must
+from ..inference.estimate import Sides
 from ..lazy import torch
-from .attention_js import Kernel, divergence_sums
+from .attention_js import divergence_sums
+from .declare import Chosen
 
 if TYPE_CHECKING:
     Maps: TypeAlias = npt.NDArray[Any] | torch.Tensor
+
 
 Array: TypeAlias = npt.NDArray[Any]
 Sums: TypeAlias = tuple[Array, ...]
@@ -41,7 +46,6 @@ class AttentionRows(NamedTuple):
         same for all sentences.
     causal : bool
         Whether a row attends only up to the word itself, in which case the first word is not among the rows.
-    kernel : {"numba", "torch"}, optional
     """
 
     left: Array
@@ -50,7 +54,6 @@ class AttentionRows(NamedTuple):
     layers: tuple[int, int] = (1, 1)
     shift: float = 0.0
     causal: bool = False
-    kernel: Kernel | None = None
 
     @property
     def same(self) -> bool:
@@ -127,7 +130,7 @@ def norm_sums(rows: AttentionRows) -> Sums:
 def js_sums(rows: AttentionRows) -> Sums:
     """Jensen-Shannon divergence in bits: its sum and its mean over words."""
     x, y = rows.flat()
-    bits = divergence_sums(x, None if rows.same else y, kernel=rows.kernel)
+    bits = divergence_sums(x, None if rows.same else y)
     return bits, bits / len(rows.inside)
 
 
@@ -212,3 +215,132 @@ def _correlations(rows: AttentionRows, inside: Array) -> tuple[Array, Array]:
 
 def _shares(total: Array, count: Array) -> Sums:
     return total, count, total / np.maximum(count, 1), (count > 0).astype(np.float64)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AttentionCells:
+    """
+    A measure of attention for every left layer (L) and every right layer (R).
+
+    Parameters
+    ----------
+    label, estimator : str
+        The measure with its options, and a description of the estimator.
+    forward, backward : array of shape (L, R)
+        Left layer i matched in right layer j; right layer j matched in left layer i. NaN where undefined.
+    reasons : tuple of tuple of (str or None)
+        Why a cell is undefined, L by R.
+    sentences, words, dropped_sentences, dropped_words : int
+        The numbers of sentences and words that were used, and that were read and not used.
+    heads, undefined : array of shape (L, heads_left, R, heads_right), optional
+        The similarity of each pair of heads, and the number of words left out of it because one of the two
+        rows is constant.
+    best_right, best_left : arrays of shapes (L, heads_left, R) and (L, R, heads_right), optional
+        The most similar head of the other layer for each head, from 0; -1 where none is defined.
+    rank, kept : Sides of arrays of shapes (L,) and (R,)
+        The rank of each layer's table of heads, and the number of its dimensions that were compared.
+    """
+
+    label: str = ""
+    estimator: str
+    forward: Array
+    backward: Array
+    reasons: tuple[tuple[str | None, ...], ...]
+    sentences: int = 0
+    words: int = 0
+    dropped_sentences: int = 0
+    dropped_words: int = 0
+    heads: Array | None = None
+    best_right: Array | None = None
+    best_left: Array | None = None
+    undefined: Array | None = None
+    rank: Sides = Sides(None, None)
+    kept: Sides = Sides(None, None)
+
+
+RELEASED = (wu_sums, wu_masked_sums)  # these count the first word of a causal comparison
+
+
+class AttentionPass:
+    """
+    A single pass over the sentences for any number of measures, in memory independent of their number.
+
+    Parameters
+    ----------
+    measures : sequence of Chosen
+        Measures that need attention, with their options.
+    causal : bool
+        Compare the attention of words to themselves and to earlier words: the lower triangle of every map,
+        with rows renormalized to 1. The first word is left out, since its row is always (1), except by the
+        Pearson variants of the released code; so is a word whose row has no such attention in some head.
+
+    Examples
+    --------
+    >>> from microtome.measures.attention import ATTENTION_MEASURES
+    >>> from microtome.measures.declare import choose
+    >>> run = AttentionPass([choose(ATTENTION_MEASURES[2], {"unit": "bits"})])
+    >>> run.add(np.full((1, 2, 3, 3), 1 / 3), np.eye(3)[None, None])
+    >>> run.finish()["attention_js:unit=bits"].forward.round(4).tolist()
+    [[0.5409]]
+    """
+
+    def __init__(self, measures: Sequence[Chosen], *, causal: bool = False) -> None:
+        self._measures: list[tuple[Chosen, Callable[[AttentionRows], Sums]]] = []
+        for choice in measures:
+            if choice.measure.needs != "attention" or choice.measure.prepare is None:
+                raise must("measures", "measures of attention", choice.measure.name)
+            self._measures.append((choice, choice.measure.prepare(choice.options)))
+        self._causal = causal
+        self._sums: dict[Callable[[AttentionRows], Sums], tuple[Used, Sums]] = {}
+        self._form: tuple[Any, ...] | None = None
+        self._shift, self._sentences, self._words = np.nan, 0, 0
+
+    def add(self, left: Maps, right: Maps | None = None) -> None:
+        """
+        Read one sentence.
+
+        Parameters
+        ----------
+        left : array or tensor of shape (layers, heads, words, words)
+        right : array or tensor of shape (layers, heads, words, words), optional
+            The same sentence in another model; None: the model with itself.
+        """
+        number = self._sentences + 1
+        x = checked(left, "left", number)
+        y = x if right is None else checked(right, "right", number)
+        if x.shape[2] != y.shape[2]:
+            raise must(f"words of sentence {number}", f"{x.shape[2]} on the right as on the left", y.shape[2])
+        form = (*x.shape[:2], *y.shape[:2]), right is None
+        if form != (self._form or form):
+            raise must(f"layers, heads and sides of sentence {number}", f"as before, {self._form}", form)
+        x, y, inside = compared_rows(x, y, self._causal)
+        if np.isnan(self._shift) and len(inside):
+            self._shift = len(inside) / float(inside.sum())  # the mean of every head, since rows sum to 1
+        rows = AttentionRows(x, y, inside, (form[0][0], form[0][2]), self._shift, self._causal)
+        for add_up in dict.fromkeys(add_up for _, add_up in self._measures):
+            count = len(inside) + (self._causal and add_up in RELEASED)
+            if count:
+                used, total = self._sums.get(add_up, (Used(form[0], 0, 0), None))
+                sentence_sums = add_up(rows)
+                total = tuple(map(np.add, total, sentence_sums)) if total else sentence_sums
+                self._sums[add_up] = Used(form[0], used.sentences + 1, used.words + count), total
+        self._form, self._sentences, self._words = form, number, self._words + int(left.shape[2])
+
+    def finish(self) -> dict[str, AttentionCells]:
+        """Compute the cells from the sums, by label; further sentences can be added afterwards."""
+        cells_by_label: dict[str, AttentionCells] = {}
+        for choice, add_up in self._measures:
+            if add_up not in self._sums:
+                raise must("sentences", "there with words to compare", f"{self._sentences} sentences without")
+            used, sums = self._sums[add_up]
+            cells = choice.measure.compute(sums, used, choice.options)
+            cells_by_label[choice.label] = replace(
+                cells,
+                label=choice.label,
+                estimator=cells.estimator + self._causal * "; lower triangle of all maps, rows scaled to 1",
+                sentences=used.sentences,
+                words=used.words,
+                dropped_sentences=self._sentences - used.sentences,
+                dropped_words=self._words - used.words,
+            )
+        return cells_by_label

@@ -7,7 +7,8 @@ from types import MappingProxyType
 from typing import Any
 
 from ..lazy import torch
-from ..moments.strip import Cells, Strip, Subspace, basis
+from ..moments.strip import Cells, Strip, Subspace, basis, undefined
+from ..moments.whitened import QuadraticForm
 from .declare import Measure, MeasureOption, invariant
 from .neurons import count_of_top
 
@@ -20,12 +21,9 @@ ALL = (
     "neuron_scale",
 )
 TOP = MeasureOption(default=1.0, low=0.001, high=1.0, meaning="share of largest correlations to average")
+# Largest variance of the square of a correlation rho over n rows, in units of rho^2 / n.
+NOISE = 4.0
 NO_DIRECTION = "no direction is kept: a layer is constant, or its first component alone passes the threshold"
-
-
-def _reasons(strip: Strip, subspace: Subspace) -> tuple[str | None, ...]:
-    left_rank, right_ranks = strip.kept(subspace)
-    return tuple(None if left_rank and right_rank else NO_DIRECTION for right_rank in right_ranks)
 
 
 def full(options: Mapping[str, Any]) -> Subspace:
@@ -56,7 +54,7 @@ def cca(strip: Strip, options: Mapping[str, Any]) -> Cells:
         total = strip.whitened("full").double().square().sum((1, 2))
     else:
         total = strip.correlation_sum("full")
-    return Cells(forward=total / count, reasons=_reasons(strip, "full"))
+    return Cells(forward=total / count, reasons=undefined(*strip.kept("full"), NO_DIRECTION))
 
 
 def svcca_subspace(options: Mapping[str, Any]) -> Subspace:
@@ -91,7 +89,26 @@ def svcca(strip: Strip, options: Mapping[str, Any]) -> Cells:
         rho = strip.correlations(subspace)
         largest = _largest(strip.count(subspace), rho.shape[1], share)
         total, count = (rho * largest).sum(1), largest.sum(1)
-    return Cells(forward=total / count.clamp_min(1), reasons=_reasons(strip, subspace))
+    return Cells(forward=total / count.clamp_min(1), reasons=undefined(*strip.kept(subspace), NO_DIRECTION))
+
+
+def svcca_influence(strip: Strip, options: Mapping[str, Any]) -> list[QuadraticForm]:
+    """
+    What each row adds to the mean of the correlations, the kept directions held fixed.
+
+    A row moves a correlation rho by uv - rho (u^2 + v^2) / 2, with u and v its variates.
+    """
+    subspace, share, skip = svcca_subspace(options), options["top"], int(strip.same)
+    if share >= 1:
+        cross, count = strip.polar(subspace), strip.count(subspace)[skip:]
+    else:
+        rho, U, V = strip.canonical(subspace)
+        largest = _largest(strip.count(subspace)[skip:], rho.shape[1], share)
+        cross, count = (U * largest[:, None, :]) @ V.mT, largest.sum(1)
+    cross = cross / count.clamp_min(1)[:, None, None]
+    T = strip.whitened(subspace)[skip:].to(cross.dtype)
+    parts = (T @ cross.mT / -2, cross, cross.mT @ T / -2)
+    return [QuadraticForm(*(part.to(strip.left.dtype) for part in parts))]
 
 
 def _largest(counts: torch.Tensor, most: int, share: float) -> torch.Tensor:
@@ -135,7 +152,7 @@ def pwcca(strip: Strip, options: Mapping[str, Any]) -> Cells:
     subspace = pwcca_subspace(options)
     rho, U, V = strip.canonical(subspace)
     left_rank, right_ranks = strip.kept(subspace)
-    reasons = list(_reasons(strip, subspace))
+    reasons = list(undefined(left_rank, right_ranks, NO_DIRECTION))
     for j, right_rank in enumerate(right_ranks):
         if reasons[j] is None and left_rank + right_rank > strip.n - 1:
             reasons[j] = f"the ranks {left_rank} and {right_rank} add up to more than n - 1 = {strip.n - 1}"
@@ -148,6 +165,76 @@ def pwcca(strip: Strip, options: Mapping[str, Any]) -> Cells:
     forward = _weighted(rho, load_left.expand(len(U), -1, -1) @ U, strip.same)
     backward = _weighted(rho, load_right[int(strip.same) :] @ V, strip.same) if strip.both else None
     return Cells(forward=forward, backward=backward, reasons=tuple(reasons))
+
+
+def pwcca_influence(strip: Strip, options: Mapping[str, Any]) -> list[QuadraticForm]:
+    """What each row adds to the weighted mean, by the weights of the left layer and by those of the right."""
+    subspace = pwcca_subspace(options)
+    rho, U, V = strip.canonical(subspace)
+    skip = int(strip.same)
+    if options["top"] < 1:
+        largest = _largest(strip.count(subspace)[skip:], rho.shape[1], options["top"])
+        U, V = U * largest[:, None, :], V * largest[:, None, :]
+    load_left = basis(strip.left, subspace).load()[strip.row, :, : U.shape[1]]
+    sides = list(zip(rho, U, V, strict=True))
+    forms = [[_weighted_form(*pair, load_left, strip.n) for pair in sides]]
+    if strip.both:
+        load_right = basis(strip.right, subspace).load()[strip.columns, :, : V.shape[1]][skip:]
+        forms.append(
+            [
+                _weighted_form(r, v, u, load, strip.n).swapped
+                for (r, u, v), load in zip(sides, load_right, strict=True)
+            ]
+        )
+    return [QuadraticForm(*map(torch.stack, zip(*form, strict=True))) for form in forms]
+
+
+def _weighted_form(
+    rho: torch.Tensor, U: torch.Tensor, V: torch.Tensor, load: torch.Tensor, n: int
+) -> QuadraticForm:
+    """
+    The form of one pair's mean of rho, with weights from the products of neurons and variates of one side.
+
+    A row moves the correlations, as in `svcca_influence`, and the variates, hence their weights: variate j
+    turns towards variate l, the more the closer their correlations.
+
+    Parameters
+    ----------
+    rho : Tensor of shape (m,)
+    U, V : Tensor of shape (k, m) and (l, m)
+        As in `nuclear.canonical`; U of the side whose weights are taken.
+    load : Tensor of shape (features, k)
+        Product of each neuron of that side with each whitened direction.
+    n : int
+        Number of rows.
+    """
+    signs = (load @ U).sign()
+    # Of variate l, or whitened direction l, (rows) to the weight of variate j (columns).
+    signed = load.mT @ signs
+    towards = U.mT @ signed
+    weights, square = towards.diagonal().double(), rho.square()
+    total = weights.sum()
+    weights = weights / total
+    mean = weights @ rho
+    excess = (rho - mean) / total
+    share = towards.double() * excess
+    gap = square - square[:, None]
+    # Correlations that differ by no more than sampling moves them do not tell their variates apart.
+    turn = share * gap / (gap.square() + NOISE / n * (square + square[:, None])).clamp_min(1e-300)
+    left = share - turn * square
+    left.diagonal().copy_(-weights * mean / 2)
+    cross = (turn + turn.T) * rho + weights.diag()
+    right = -turn * rho * rho[:, None] - (weights * rho / 2).diag()
+    form = QuadraticForm(
+        left=U @ left.to(U.dtype) @ U.T, cross=U @ cross.to(U.dtype) @ V.T, right=V @ right.to(U.dtype) @ V.T
+    )
+    if U.shape[0] == U.shape[1]:
+        return form
+    # Towards directions of the wider side that are correlated with nothing.
+    outside, damped = signed - U @ towards, (square + NOISE / n).clamp_min(1e-300)
+    form.left.add_((outside * (excess * NOISE / n / damped).to(U.dtype)) @ U.T)
+    form.cross.add_((outside * (excess * rho / damped).to(U.dtype)) @ V.T)
+    return form
 
 
 def _weighted(rho: torch.Tensor, products: torch.Tensor, same: bool) -> torch.Tensor:
@@ -209,6 +296,7 @@ SVCCA = Measure(
         "top": TOP,
     },
     subspace=svcca_subspace,
+    influence=svcca_influence,
     null="wachter",
     varying={
         "null": lambda o: "wachter" if o["top"] >= 1 else None,
@@ -242,6 +330,7 @@ PWCCA = Measure(
         "top": TOP,
     },
     subspace=pwcca_subspace,
+    influence=pwcca_influence,
     null="wachter",
     varying={
         "null": lambda o: "wachter" if o["top"] >= 1 else None,

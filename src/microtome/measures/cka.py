@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from ..moments.strip import Cells, Strip
+from ..moments.strip import Cells, Strip, undefined
 from .declare import Measure, invariant
 
 # Rounding error of a debiased norm as a share of the biased one, by bytes per number.
 ROUNDING = {4: 1e-5, 8: 1e-11}
+CONSTANT = "a layer is constant over the rows"
 INVARIANCES = invariant("orthogonal", "isotropic_scale", "translation", "neuron_permutation")
 
 
@@ -41,11 +42,8 @@ def linear_cka(strip: Strip, options: Mapping[str, Any]) -> Cells:
 
 def constant_layers(strip: Strip) -> tuple[str | None, ...]:
     """Return, for each pair, a reason if one of its layers has no variance, else None."""
-    varies = strip.left.known["frob2"][strip.row] > 0
-    return tuple(
-        None if varies and right_norm > 0 else "a layer is constant over the rows"
-        for right_norm in strip.right.known["frob2"][strip.columns]
-    )
+    right_norms = strip.right.known["frob2"][strip.columns]
+    return undefined(strip.left.known["frob2"][strip.row] > 0, (norm > 0 for norm in right_norms), CONSTANT)
 
 
 def debiased_cka(strip: Strip, options: Mapping[str, Any]) -> Cells:

@@ -146,6 +146,9 @@ class Measure:
     interval : {"debiased", "biased", "halves"}
         The interval of `certainty=True`: from influence scores of the debiased or of the biased norms (CKA),
         or from half-sampling.
+    influence : callable, optional
+        `influence(strip, options)` returns what each row adds to the value in either direction, as a
+        `microtome.moments.whitened.QuadraticForm` each; the interval then needs no half-samples.
     self_value : float
         The value of a layer with itself, where it is defined.
     """
@@ -166,6 +169,7 @@ class Measure:
     subspace: Callable[[Mapping[str, Any]], Any] | None = None
     null: str | None = None
     interval: Literal["debiased", "biased", "halves"] = "halves"
+    influence: Callable[..., Any] | None = None
     self_value: float = 1.0
 
     def __post_init__(self) -> None:

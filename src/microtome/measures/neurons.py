@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from ..lazy import torch
-from ..moments.strip import Cells, Strip
+from ..moments.strip import Cells, Strip, undefined
 from .declare import Measure, MeasureOption, invariant
 
 
@@ -48,10 +48,7 @@ def neuron_correlation(strip: Strip, options: Mapping[str, Any]) -> Cells:
     table = correlations(strip)
     left_count = strip.left.known["alive"][strip.row]
     right_counts = strip.right.known["alive"][strip.columns]
-    reasons = tuple(
-        None if left_count and right_count else "every neuron of a layer is constant"
-        for right_count in right_counts
-    )
+    reasons = undefined(left_count, right_counts, "every neuron of a layer is constant")
     left_alive, right_alive = strip.left.alive[strip.row], strip.right.alive[strip.columns]
     share = options["top"]
     if options["match"] == "one_to_one":

@@ -103,12 +103,9 @@ EVERYTHING: Mapping[str, Measure] = Everything()
 def find(name: str) -> Measure:
     """Look up a measure by its name or by a paper's name for it."""
     full_name = ALIASES[name].split(":")[0] if name in ALIASES else name
-    if full_name in MEASURES:
-        return MEASURES[full_name]
-    plugins = plugged_in()
-    if full_name in plugins:
-        return plugins[full_name]
-    raise unknown("measure", name, [*MEASURES, *ALIASES, *plugins])
+    if full_name not in EVERYTHING:
+        raise unknown("measure", name, [*MEASURES, *ALIASES, *plugged_in()])
+    return EVERYTHING[full_name]
 
 
 def chosen(measure: str | Measure | Chosen, options: Mapping[str, Any] | None = None) -> Chosen:

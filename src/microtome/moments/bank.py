@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, cached_property
 from typing import Literal
 
+import numpy as np
+
 from ..lazy import torch
-from .arrays import eigh
+from .nuclear import eigh
 from .stack import constant_bound
 
 # The rank tolerance is part of the definition of CCA and related measures: directions whose eigenvalue is
@@ -74,8 +76,6 @@ class Bank:
         The precision of the algebra for a pair: float32 (fast) or float64.
     input_eps : float
         The relative rounding of the input, which distinguishes constant neurons from small ones.
-    tolerance : float
-        The rank tolerance.
     """
 
     def __init__(
@@ -88,11 +88,10 @@ class Bank:
         norms2: torch.Tensor,
         dtype: torch.dtype,
         input_eps: float,
-        tolerance: float = RANK_TOLERANCE,
     ) -> None:
         self.n, self.names, self.mean = n, names, mean
         self.norms2 = norms2
-        self.dtype, self.tolerance = dtype, tolerance
+        self.dtype = dtype
         self.width = int(mean.shape[1])
         sumsq = scatter.diagonal(dim1=1, dim2=2)
         # The sum of squares of a constant neuron is not 0 but the rounding error of its mean.
@@ -158,6 +157,13 @@ class Bank:
             self._spectra[scaling] = values.flip(1).clamp_min_(0.0), vectors.to(self.dtype).flip(2)
         return self._spectra[scaling]
 
+    @cached_property
+    def eigenvalues(self) -> list[np.ndarray]:
+        """Ascending eigenvalues of each scatter matrix, without their vectors."""
+        if self.scatter.device.type == "cpu":
+            return [np.linalg.eigvalsh(scatter.numpy()) for scatter in self.scatter]
+        return list(torch.linalg.eigvalsh(self.scatter).cpu().numpy())
+
     def cut(self, scaling: Scaling, threshold: float, inclusive: bool) -> Basis:
         """
         Whiten the leading principal directions that hold a share of the variance.
@@ -193,14 +199,14 @@ class Bank:
                 values, _ = self.spectrum(scaling)
                 dimensions = self._rank_by(values)
                 share = values / values[:, :1].clamp_min(1e-300)
-                low, high = self.tolerance / NEAR, self.tolerance * NEAR
+                low, high = RANK_TOLERANCE / NEAR, RANK_TOLERANCE * NEAR
                 self.near_tolerance = bool(((share > low) & (share < high))[:, : self.n - 1].any())
             values, vectors = self.spectrum(scaling)
             self._bases[key] = self._basis(scaling, values, vectors, dimensions)
         return self._bases[key]
 
     def _rank_by(self, values: torch.Tensor) -> list[int]:
-        above = (values > self.tolerance * values[:, :1]).sum(1)
+        above = (values > RANK_TOLERANCE * values[:, :1]).sum(1)
         return [min(int(k), self.n - 1) for k in above.tolist()]
 
     def _certified(self) -> list[int] | None:
@@ -232,13 +238,13 @@ class Bank:
             correlation = self.scatter[k].to(self.dtype) * self.scale[k].to(self.dtype)
             largest = float((correlation * self.scale[k].to(self.dtype)[:, None]).norm())
             smallest = 1.0 / float(W.norm()) ** 2
-            if smallest < NEAR * self.tolerance * largest:
+            if smallest < NEAR * RANK_TOLERANCE * largest:
                 smallest = 1.0 / float((W.T @ W).norm())
             null = float(values[k, rank]) / float(sumsq.min()) if rank < self.width else 0.0
             # The Frobenius norm bounds the largest eigenvalue from above; width^-1/2 of it from below.
-            if smallest < NEAR * self.tolerance * largest:
+            if smallest < NEAR * RANK_TOLERANCE * largest:
                 return None
-            if null > self.tolerance / NEAR * largest / self.width**0.5:
+            if null > RANK_TOLERANCE / NEAR * largest / self.width**0.5:
                 return None
             ranks.append(rank)
         return ranks

@@ -8,9 +8,8 @@ from dataclasses import dataclass
 
 from ..errors import InputError
 from ..lazy import torch
-from .arrays import empty
 from .stack import Stack
-from .tiles import TILE_ROWS, Tiles, block_sum, squared_norms
+from .tiles import TILE_ROWS, Tiles, block_sum, empty, squared_norms
 
 # Layers at least this wide are multiplied one by one.
 PIECE_WIDTH = 256
@@ -186,6 +185,9 @@ class CrossingSums:
         if not (self.single and _negligible(tile_sum, self.total, self.widths, len(Z))):
             self.weighted += a.to(self.dtype) @ Z
         for i in self.lefts:
+            if self.n and Z.device.type != "cpu" and self.dtype == torch.float64:
+                self.strips[i].addmm_(self.part(Z, i).T, Z[:, self.begin[i] :])
+                continue
             product = self._product(Z, i)
             if not self.n:
                 self.strips.append(product if self.single else product.double())
@@ -254,7 +256,8 @@ class CrossingSums:
             block = diagonal[k]
             if block is not None:
                 crossed[k, k] = deltas[k] @ block @ deltas[k]
-        segments = _segments(self.weighted, delta, widths)
+        # [x, y]: sum over rows of |x_i - s|^2 times the shifted row of y, along y's remaining mean.
+        segments = torch.stack([p.sum(1) for p in (self.weighted * delta).split(list(widths), 1)], 1)
         norms, products = _center_norms(self.total, self.total2, segments, deltas, crossed, n)
         return Crossing(
             n=n,
@@ -275,11 +278,6 @@ def _negligible(sums: torch.Tensor, total: torch.Tensor, widths: Sequence[int], 
     """Whether the shift equals the mean up to rounding, so that a correction of row norms is negligible."""
     remainder = torch.stack([piece @ piece for piece in sums.split(list(widths))]) / n
     return bool((remainder <= 1e-13 * total).all())
-
-
-def _segments(weighted: torch.Tensor, delta: torch.Tensor, widths: Sequence[int]) -> torch.Tensor:
-    """[x, y]: sum over rows of |x_i - s|^2 times the shifted row of y, along y's remaining mean."""
-    return torch.stack([piece.sum(1) for piece in (weighted * delta).split(list(widths), 1)], 1)
 
 
 def _center_norms(

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+import numpy as np
+
 from ..lazy import torch
-from .arrays import eigh
 
 # Typical rounding error of an eigenvalue of T T' computed in float32, relative to the largest one, and the
 # tolerated error of a mean singular value.
@@ -19,6 +20,32 @@ SETTLE = (1.875, -1.25, 0.375)
 LIFT_STEPS = 7
 MOST_STEPS = 80
 POLAR_BATCH = 64
+
+
+def eigh(matrices: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+    """
+    Eigenvalues and vectors of symmetric matrices.
+
+    Each library has its own LAPACK. On the machines tested, NumPy's took 0.70 to 0.85 of the time of torch's
+    in float64 and more in float32, and both gave the same digits.
+
+    Parameters
+    ----------
+    matrices : Tensor of shape (..., d, d)
+        Float64.
+
+    Returns
+    -------
+    values : Tensor of shape (..., d)
+        Ascending eigenvalues.
+    vectors : Tensor of shape (..., d, d)
+        Eigenvectors in columns.
+    """
+    if matrices.device.type != "cpu":
+        values, vectors = torch.linalg.eigh(matrices)
+        return values, vectors
+    values, vectors = np.linalg.eigh(matrices.numpy())
+    return torch.from_numpy(values), torch.from_numpy(vectors)
 
 
 def _gram(T: torch.Tensor) -> torch.Tensor:
@@ -78,26 +105,31 @@ def singular_sums(T: torch.Tensor, count: torch.Tensor) -> torch.Tensor:
     """
     if T.device.type == "cpu":
         return singular_values(T, count).sum(1)
-    return torch.cat([polar_sums(part) for part in T.double().split(POLAR_BATCH)])
+    return (T * polar(T)).sum((1, 2))
 
 
-def polar_sums(T: torch.Tensor) -> torch.Tensor:
+def polar(T: torch.Tensor) -> torch.Tensor:
     """
-    Sums of singular values by matrix products only: <T, polar(T)>.
+    Polar factors U V' of matrices U S V', by matrix products only; <T, polar(T)> is the sum of S.
 
     On a GPU an eigensolver for each pair would cost far more than the computation of T.
 
     Parameters
     ----------
     T : Tensor of shape (b, k, l)
-        Float64, with singular values between 0 and 1.
+        With singular values between 0 and 1.
 
     Returns
     -------
-    Tensor of shape (b,)
+    Tensor of shape (b, k, l)
+        Float64.
     """
     if T.shape[1] > T.shape[2]:
-        T = T.mT.contiguous()
+        return polar(T.mT.contiguous()).mT
+    return torch.cat([_polar(part) for part in T.double().split(POLAR_BATCH)])
+
+
+def _polar(T: torch.Tensor) -> torch.Tensor:
     Y = T
     sums = T.new_full((len(T),), float("inf"))
     for step in range(MOST_STEPS):
@@ -111,7 +143,7 @@ def polar_sums(T: torch.Tensor) -> torch.Tensor:
         previous, sums = sums, (T * Y).sum((1, 2))
         if bool(((sums - previous).abs() <= 1e-12 * T.shape[1]).all()):
             break
-    return sums
+    return Y
 
 
 def _complete(far: torch.Tensor, lost: torch.Tensor) -> torch.Tensor:

@@ -12,8 +12,7 @@ import numpy as np
 from ..errors import InputError, must
 from ..lazy import torch
 from ..store.formats import LayerFile, open_layers
-from ..store.manifest import read_manifest
-from ..store.shards import ShardedLayer
+from ..store.shards import ShardedLayer, read_manifest
 
 STORED = (LayerFile, ShardedLayer)
 FLOATS = {"float16", "bfloat16", "float32", "float64"}

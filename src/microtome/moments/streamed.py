@@ -3,21 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from ..errors import InputError
 from ..lazy import torch
 from .crossing import Crossing, CrossingSums
-from .stack import Stack
+from .stack import Stack, make_stack
 from .tiles import COARSE, FLOAT32_SCALES, TILE_ROWS, block_sum, check_finite
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SeenLayer:
-    """The shape and dtype of a layer whose rows were not stored."""
-
-    shape: tuple[int, int]
-    dtype: str
 
 
 class StreamedMoments:
@@ -92,19 +83,13 @@ class StreamedMoments:
 
     def stack(self) -> tuple[Stack, Stack | None]:
         """Return the left and right layers without their rows."""
-        cut = len(self.names) if self.left is None else self.left
-        sides = [
-            Stack(
-                names=self.names[part],
-                layers=tuple(
-                    SeenLayer(shape=(self.rows, width), dtype="float32") for width in self.widths[part]
-                ),
-                columns=(None,) * len(self.names[part]),
-                scales=(None,) * len(self.names[part]),
-            )
-            for part in (slice(cut), slice(cut, None))
+        layers = [
+            torch.empty((self.rows, width), dtype=torch.float32, device="meta") for width in self.widths
         ]
-        return sides[0], None if self.left is None else sides[1]
+        left = make_stack(layers[: self.left], names=self.names[: self.left])
+        if self.left is None:
+            return left, None
+        return left, make_stack(layers[self.left :], "right", self.names[self.left :])
 
     def _flush(self) -> None:
         if self.sums is None or self.shift is None:

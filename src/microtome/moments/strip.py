@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Any, Literal, NamedTuple, TypeVar
 
 from ..lazy import torch
-from .arrays import empty
 from .bank import BATCH_WIDTH, Bank, Basis, aligned
-from .nuclear import canonical, singular_sums, singular_values
+from .nuclear import canonical, polar, singular_sums, singular_values
+from .tiles import empty
 
 T = TypeVar("T")
 # The whitened directions: all within the numerical rank, or a truncation (scaling, threshold, inclusive).
@@ -46,6 +46,22 @@ class Cells:
     backward: torch.Tensor | None = None
     reasons: tuple[str | None, ...] | None = None
     details: Mapping[str, torch.Tensor] = field(default_factory=lambda: MappingProxyType({}))
+
+
+def undefined(left: Any, right: Iterable[Any], why: str) -> tuple[str | None, ...]:
+    """
+    Why the cells of one left layer are undefined: where it, or the right layer, has nothing to compare.
+
+    Parameters
+    ----------
+    left : int or bool
+        The number of dimensions or neurons of the left layer, or whether it varies.
+    right : iterable of int or bool
+        The same of each right layer.
+    why : str
+        The reason where either is 0.
+    """
+    return tuple(None if left and count else why for count in right)
 
 
 class Debiasing(NamedTuple):
@@ -247,6 +263,13 @@ class Strip:
             ("canonical", subspace),
             lambda: canonical(self.whitened(subspace)[skip:], left_dimension, right_dimensions[skip:]),
         )
+
+    def polar(self, subspace: Subspace) -> torch.Tensor:
+        """The polar factor of the cross-correlation of each pair but that of the left layer with itself."""
+        if self.flat.device.type != "cpu":
+            return polar(self.whitened(subspace)[int(self.same) :])
+        _, U, V = self.canonical(subspace)
+        return U @ V.mT
 
     def correlations(self, subspace: Subspace) -> torch.Tensor:
         """Canonical correlations, float64, descending, shape (b, m)."""

@@ -208,7 +208,7 @@ def divide(
     judged = test if len(test) else validation
     if not len(judged):
         train, judged, noun = _part(found, train, JUDGED, rng)
-        split = f"{JUDGED:.0%} of the {noun}"
+        split = f"{JUDGED * 100:.0f} % of the {noun}"
     held = validation if len(test) and len(validation) else None
     if held is None:
         train, held, _ = _part(found, train, HELD, rng)

@@ -10,9 +10,9 @@ import numpy as np
 
 from ..checks import whole_number
 from ..errors import InputError, must
-from ..measures.crossvalidation import assign_folds
+from ..measures.regression import assign_folds
 from ..randomness import generator
-from .logistic.scaling import Fitted, Held, Scale, as_layers, best, chunks, scale_of
+from .logistic.fitting import Fitted, Held, Scale, as_layers, best, chunks, scale_of
 
 RIDGE: tuple[float, ...] = tuple(10.0**power for power in np.arange(-2, 6.5, 0.5))
 RANK = 1e-12  # directions below this share of the largest eigenvalue are rounding error
@@ -143,7 +143,7 @@ def fit_logistic(
     folds: int = 5,
     groups: Any = None,
     seed: int = 0,
-    tolerance: float = 1e-6,
+    tolerance: float = 1e-5,
     device: Any = None,
     sample: int | None = SAMPLE,
 ) -> Linear:
@@ -167,8 +167,8 @@ def fit_logistic(
     folds, groups, seed
         As in `fit_ridge`.
     tolerance : float
-        A layer has converged when no absolute entry of the gradient of its mean loss is larger. A layer of
-        more than `logistic.PRECISE` numbers is computed in float32, with sums in float64.
+        A layer has converged when no absolute entry of the gradient of its mean loss is larger. Products are
+        computed in the type of X, sums in float64.
     device : str or torch.device, optional
         Device to compute on; that of X when absent.
     sample : int, optional
@@ -309,7 +309,8 @@ def ridge_layer(
         basis, projected = _span(layer, scale)
         parts = iter([(slice(0, len(layer)), projected)])
     fold_of_row = np.zeros(len(layer), dtype=np.int64) if fold is None else fold
-    sums = np.zeros((int(fold_of_row.max()) + 1, *(1 + _width(layer, basis) + y.shape[1],) * 2))
+    size = 1 + layer.shape[1] + y.shape[1] if basis is None else 1 + basis.shape[1] + y.shape[1]
+    sums = np.zeros((int(fold_of_row.max()) + 1, size, size))
     for rows, part in parts:
         for fold_number in np.unique(fold_of_row[rows]):
             selected = fold_of_row[rows] == fold_number
@@ -329,10 +330,6 @@ def ridge_layer(
     return Fitted(
         weights=weights.T, bias=coefficients[0], penalty=selected, losses=losses, converged=True, scale=scale
     )
-
-
-def _width(layer: np.ndarray, basis: np.ndarray | None) -> int:
-    return layer.shape[1] if basis is None else basis.shape[1]
 
 
 def _span(layer: np.ndarray, scale: Scale) -> tuple[np.ndarray, np.ndarray]:

@@ -19,7 +19,7 @@ from ..inference.clusters import cluster_sums
 from ..inference.estimate import Band
 from ..randomness import generator
 from .linear import check_labels, fit_logistic
-from .logistic.scaling import as_layers
+from .logistic.fitting import as_layers
 
 PORTIONS: tuple[float, ...] = (0.1, 0.2, 0.4, 0.8, 1.6, 3.2, 6.25, 12.5, 25.0, 50.0, 100.0)
 BYTES = 1 << 30  # of layers that are reordered at a time

@@ -10,7 +10,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from ..errors import must, unknown
 from ..lazy import torch
 
 Array = NDArray[np.float64]
@@ -23,33 +22,24 @@ class Input:
 
     Parameters
     ----------
-    name : str
-        Name in the results, such as "3" or "0..3".
     layers : tuple of int
         Indices of the layers, ascending.
     mixed : bool
         Whether the layers are mixed with learned weights; otherwise a single layer is read unchanged.
     """
 
-    name: str
     layers: tuple[int, ...]
     mixed: bool = False
-
-    def __post_init__(self) -> None:
-        if not self.layers or list(self.layers) != sorted(set(self.layers)) or self.layers[0] < 0:
-            raise must("layers of an input", "places from 0 on, rising, at least one", self.layers)
-        if not self.mixed and len(self.layers) > 1:
-            raise must("layers of an input that is not mixed", "one", self.layers)
 
 
 def one_layer(layer: int) -> Input:
     """Input of a single layer."""
-    return Input(name=str(layer), layers=(layer,))
+    return Input(layers=(layer,))
 
 
 def mix_up_to(layer: int) -> Input:
     """Input of the mix of all layers from 0 up to `layer`."""
-    return Input(name=f"0..{layer}", layers=tuple(range(layer + 1)), mixed=True)
+    return Input(layers=tuple(range(layer + 1)), mixed=True)
 
 
 INPUTS: Mapping[str, Callable[[int], tuple[Input, ...]]] = MappingProxyType(
@@ -59,42 +49,6 @@ INPUTS: Mapping[str, Callable[[int], tuple[Input, ...]]] = MappingProxyType(
         "mix": lambda count: (mix_up_to(count - 1),),
     }
 )
-
-
-def find_inputs(wanted: str | Sequence[Input], layers: int) -> tuple[Input, ...]:
-    """
-    Resolve the inputs of probes.
-
-    Parameters
-    ----------
-    wanted : str or sequence of Input
-        A name of `INPUTS`: every single layer, the mix of layers 0..l for every l, or the mix of all layers;
-        or custom inputs.
-    layers : int
-        Number of layers.
-
-    Returns
-    -------
-    tuple of Input
-
-    Examples
-    --------
-    >>> [one.name for one in find_inputs("prefixes", 3)]
-    ['0..0', '0..1', '0..2']
-    """
-    if isinstance(wanted, str):
-        if wanted not in INPUTS:
-            raise unknown("inputs", wanted, INPUTS)
-        return INPUTS[wanted](layers)
-    inputs = tuple(wanted)
-    if not inputs or not all(isinstance(probe_input, Input) for probe_input in inputs):
-        raise must("inputs", f"one of {', '.join(INPUTS)}, or a list of Input", wanted)
-    if len({probe_input.name for probe_input in inputs}) < len(inputs):
-        raise must("names of inputs", "each there once", [probe_input.name for probe_input in inputs])
-    deepest = max(probe_input.layers[-1] for probe_input in inputs)
-    if deepest >= layers:
-        raise must("layers of an input", f"below the number of layers, {layers}", deepest)
-    return inputs
 
 
 def layers_read(

@@ -23,12 +23,11 @@ from typing import Any
 
 from ..corpora.brackets import PTB, TRACE, read_ptb
 from ..corpora.conllu import CONLLU
-from ..corpora.declare import Reader
-from ..corpora.examples import Example, words_of
+from ..corpora.examples import Example, Reader, words_of
 from ..corpora.jsonl import JSONL
 from ..corpora.lines import Lines, by_file
 from ..errors import InputError
-from ..tasks.reading.formats import READ, Records
+from ..tasks.formats import READ, Records
 
 MARK = "targets"
 # A line that begins a document, as in the files of CoNLL-2003.
@@ -125,7 +124,7 @@ CONSTITUENTS = replace(
 RELATIONS = Reader(
     name="relations",
     suffixes=(".txt",),
-    summary="SemEval-2010 task 8, one example a sentence; its words stand between blanks, its two marked "
+    summary="SemEval-2010 task 8, one example per sentence; its words stand between blanks, its two marked "
     "spans are the mark targets, and the id is its number.",
     read=partial(by_file, read_relations),
 )
@@ -133,7 +132,7 @@ RELATIONS = Reader(
 ENTITIES = Reader(
     name="entities",
     suffixes=(".conll", ".iob", ".iob1", ".iob2", ".bio", ".train", ".testa", ".testb", ".txt"),
-    summary="Columns with a word first and a tag such as B-PER or O last, one example a sentence, an empty "
+    summary="Columns with a word first and a tag such as B-PER or O last, one example per sentence, an empty "
     "line after each; spans of names are the mark targets, documents begin with -DOCSTART-.",
     read=partial(by_file, read_entities),
 )

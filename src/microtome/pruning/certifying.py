@@ -11,14 +11,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
-
-from ..errors import InputError, must
-from ..randomness import generator
-from ..tasks.items import Split
+from ..findings.claims.claim import Bound, Claim, Quantity
+from ..inference.seeds import Standing
 from .margin import Drop
 
 
@@ -48,48 +45,6 @@ class Step:
 
     candidate: Candidate
     found: Drop
-
-
-def halves(split: Split, share: float = 0.5, seed: int = 0) -> tuple[Split, Split]:
-    """
-    Split examples in two by chance, groups kept together.
-
-    Labels are not balanced on purpose: halves with equal shares of labels would have part of their luck in
-    common, and the second must not know that of the first.
-
-    Parameters
-    ----------
-    split : Split
-    share : float
-        Of the examples in the first part, as nearly as groups allow.
-    seed : int
-
-    Returns
-    -------
-    choose, certify : Split
-    """
-    if not 0 < share < 1:
-        raise must("share", "between 0 and 1", share)
-    groups = split.groups
-    count = int(groups.max()) + 1
-    if count < 4:
-        raise InputError(
-            f"{split.name} must have at least 4 independent examples to be split in two, but it has {count}."
-        )
-    order = generator(seed, "prune", "halves").permutation(count)
-    sizes = np.bincount(groups)[order]
-    # A group belongs to the part that holds its middle.
-    first = np.cumsum(sizes) - sizes / 2 < share * len(split)
-    first[0], first[-1] = True, False
-    first_groups = set(order[first].tolist())
-    parts = []
-    for is_first, role in ((True, "choose"), (False, "certify")):
-        items = tuple(
-            i for i, group in zip(split, groups.tolist(), strict=True) if (group in first_groups) is is_first
-        )
-        note = f"{len(items):,} of {len(split):,} examples that {role}, drawn with seed {seed}"
-        parts.append(replace(split, items=items, notes=(*split.notes, note)))
-    return parts[0], parts[1]
 
 
 def fix_sequence(candidates: Iterable[Candidate], max_drop: float) -> list[Candidate]:
@@ -149,3 +104,88 @@ def certified(steps: Sequence[Step]) -> Step | None:
     """The last step that passed."""
     passed = [step for step in steps if step.found.safe]
     return passed[-1] if passed else None
+
+
+Cut = tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PruningClaims:
+    """
+    What the claims of one pruning share.
+
+    Parameters
+    ----------
+    depth : int
+    points : float
+        Of the score: 100 where costs are in points.
+    share : float, optional
+        Of the examples that choose, where they and the others come from one split.
+    chose : int
+        Number of independent units that choose.
+    standing : Standing, optional
+        The whole model beside the majority baseline, on the examples that the costs are of.
+    """
+
+    depth: int
+    points: float = 100.0
+    share: float | None = None
+    chose: int = 0
+    standing: Standing | None = None
+
+    def of(self, steps: Sequence[Step], cheapest: tuple[Cut, Drop] | None) -> tuple[Claim, ...]:
+        """
+        Claim what the tests show.
+
+        Parameters
+        ----------
+        steps : sequence of Step
+        cheapest : (cut, Drop), optional
+            The cheapest cut on the examples that choose, where none was tested.
+
+        Returns
+        -------
+        tuple of Claim
+        """
+        standing = self.standing
+        if standing is not None and not standing.beats:  # it has nothing to lose
+            facts = {"experiment": "pruning", "model": "the whole model", **standing.plain()}
+            return (Claim(kind="baseline", verdict="inconclusive", score=standing.score, facts=facts),)
+        passed = certified(steps)
+        failed = next((step for step in steps if not step.found.safe), None)
+        claims = []
+        if passed is not None:
+            claims.append(self.claim("removable blocks", passed.candidate.what, passed.found))
+        if failed is not None:
+            claims.append(self._not_safe(failed.candidate.what, failed.found, removed=passed is not None))
+        elif not steps and cheapest is not None:
+            claims.append(self._not_safe(*cheapest, tested=False))
+        return tuple(claims)
+
+    def _not_safe(self, kept: Cut, drop: Drop, *, tested: bool = True, removed: bool = False) -> Claim:
+        facts = {"needed": drop.needed, "units": drop.units, "unit": drop.unit}
+        planned = {"share": self.share, "chose": self.chose, "tested": tested, "removed": removed}
+        return self.claim("cut not safe", kept, drop, **facts, **planned)
+
+    def claim(self, kind: str, kept: Cut, drop: Drop, **facts: Any) -> Claim:
+        """Claim something about one cut by its cost on some examples."""
+        return Claim(
+            kind=kind,
+            verdict="holds" if drop.safe else "inconclusive",
+            score=drop.score,
+            points=self.points,
+            layers=tuple(block for block in range(1, self.depth + 1) if block not in kept),
+            depth=self.depth,
+            estimate=Quantity(value=drop.drop, level=drop.level, unit=drop.unit),
+            bound=Bound(side="most", value=drop.upper if math.isfinite(drop.upper) else math.nan, family=""),
+            n=drop.n,
+            facts={
+                "margin": drop.max_drop,
+                "p": drop.p,
+                "full": drop.full,
+                "cut": drop.cut,
+                "baseline": None if self.standing is None else self.standing.baseline,
+                "reason": drop.reason,
+                **facts,
+            },
+        )

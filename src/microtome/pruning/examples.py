@@ -7,13 +7,14 @@ from dataclasses import dataclass, replace
 from functools import partial
 from types import MappingProxyType
 
-from ..errors import InputError
-from ..tasks.items import Item, Split
+import numpy as np
+
+from ..errors import InputError, must
+from ..randomness import generator
 from ..tasks.own import WHOLE
 from ..tasks.subset import subset
-from ..tasks.task import Task
+from ..tasks.task import Item, Split, Task
 from ..training.opening import Model
-from .certifying import halves
 
 REST = "rest"
 
@@ -249,3 +250,45 @@ def trained_part(task: Task, model: Model) -> Task:
 
 def _same(part: Split) -> Split:
     return part
+
+
+def halves(split: Split, share: float = 0.5, seed: int = 0) -> tuple[Split, Split]:
+    """
+    Split examples in two by chance, groups kept together.
+
+    Labels are not balanced on purpose: halves with equal shares of labels would have part of their luck in
+    common, and the second must not know that of the first.
+
+    Parameters
+    ----------
+    split : Split
+    share : float
+        Of the examples in the first part, as nearly as groups allow.
+    seed : int
+
+    Returns
+    -------
+    choose, certify : Split
+    """
+    if not 0 < share < 1:
+        raise must("share", "between 0 and 1", share)
+    groups = split.groups
+    count = int(groups.max()) + 1
+    if count < 4:
+        raise InputError(
+            f"{split.name} must have at least 4 independent examples to be split in two, but it has {count}."
+        )
+    order = generator(seed, "prune", "halves").permutation(count)
+    sizes = np.bincount(groups)[order]
+    # A group belongs to the part that holds its middle.
+    first = np.cumsum(sizes) - sizes / 2 < share * len(split)
+    first[0], first[-1] = True, False
+    first_groups = set(order[first].tolist())
+    parts = []
+    for is_first, role in ((True, "choose"), (False, "certify")):
+        items = tuple(
+            i for i, group in zip(split, groups.tolist(), strict=True) if (group in first_groups) is is_first
+        )
+        note = f"{len(items):,} of {len(split):,} examples that {role}, drawn with seed {seed}"
+        parts.append(replace(split, items=items, notes=(*split.notes, note)))
+    return parts[0], parts[1]

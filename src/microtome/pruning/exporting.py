@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from ..encoders.versions import LIBRARIES
 from ..errors import InputError
 from ..findings.claims.render import headline
-from ..findings.words import at_most
+from ..findings.words import at_most, over
 from ..store.files import write_whole, writing_weights
 from ..store.outfolder import EXPORT as RECORD
 from ..store.outfolder import RESULT, TABLE, check_foreign, fill, forget, kind_of, listed, make_folder
@@ -19,7 +19,7 @@ from ..training.precision import DEFAULT
 from ..version import VERSION
 
 if TYPE_CHECKING:
-    from .pruned import Pruned
+    from .pruning import Pruned
 
 CARD = "README.md"
 KIND, FORMAT = "prune", "microtome/prune/1"
@@ -111,8 +111,8 @@ def forget_pruned(place: Path) -> None:
 
 def _save_sentence_encoder(pruned: Pruned, folder: Path) -> None:
     """Copy the folder of a sentence encoder, with the cut model where the whole one was."""
-    from ..encoders.load_errors import quiet
-    from ..encoders.sentence import unpack
+    from ..encoders.library import quiet
+    from ..encoders.locations import unpack
 
     source = pruned.whole.folder
     if source is None or not source.is_dir() or pruned.model is None:
@@ -163,8 +163,8 @@ def card(pruned: Pruned, *, head: str | None = None) -> str:
         "",
         f"Task {pruned.task}, score {pruned.score}, margin {pruned.max_drop:g} {pruned.unit}"
         f"{'' if pruned.look is None else f', {pruned.look.declared()}'}. {pruned.chosen_on}. "
-        f"{pruned.certified_on}. {pruned.scored} cuts were scored to choose; the sequence below was fixed by "
-        "the examples that choose alone, and ended at the first that failed.",
+        f"{pruned.certified_on}. {pruned.scored} cuts were scored to choose ({pruned.tried}); the sequence "
+        "below was fixed by the examples that choose alone, and ended at the first that failed.",
         "",
         "| blocks removed | cost on the choosing examples | drop on the certifying ones | at most | p |",
         "|---|---|---|---|---|",
@@ -179,8 +179,8 @@ def card(pruned: Pruned, *, head: str | None = None) -> str:
         first = pruned.steps[0].found
         lines += [
             "",
-            f"Test: {first.method}; one-sided, level {first.level:g}; {first.n:,} examples, independent "
-            f"unit: {first.unit}. It speaks of this model on other examples of the same kind"
+            f"Test: {first.method}; one-sided, level {first.level:g}; {first.n:,} examples, "
+            f"{over(first.unit)}. It speaks of this model on other examples of the same kind"
             + _arithmetic(source.precision),
         ]
     if pruned.speed is not None:

@@ -24,7 +24,7 @@ from ..errors import must
 from ..store.address import address, canonical
 from ..store.entry import StoreEntry
 from ..store.shelf import Shelf
-from ..tasks.items import Item, Split
+from ..tasks.task import Item, Split
 from .exporting import RECORD
 
 KIND, EXAMPLES = "look", "examples.npy"
@@ -134,19 +134,22 @@ def take_look(
         while (entry := shelf.get(address(_slot(model, len(entries) + 1)))) is not None:
             entries.append(entry)
         same = next((entry for entry in entries if entry.provenance["request"] == plain_request), None)
-        if same is None:
+        used = np.unique(np.concatenate([marks, *map(_marks, beside)]))
+        while same is None:
             margins = [
                 entry.provenance["request"]["max_drop"]
                 for entry in entries
                 if np.isin(marks, _read(entry)).mean() > SHARED
             ]
-            used = np.unique(np.concatenate([marks, *map(_marks, beside)]))
-            same = shelf.put(
+            entry = shelf.put(
                 lambda folder: np.save(folder / EXAMPLES, used, allow_pickle=False),
                 kind=KIND,
                 specification=_slot(model, len(entries) + 1),
                 provenance={"request": plain_request, "earlier": margins},
             )
+            # A process that had lost its claim without noticing may have entered another look.
+            entries.append(entry)
+            same = entry if entry.provenance["request"] == plain_request else None
     earlier = tuple(same.provenance["earlier"])
     number = len(earlier) + 1
     level = look_level(context.level, number)

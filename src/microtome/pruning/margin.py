@@ -19,8 +19,8 @@ from numpy.typing import NDArray
 from ..checks import is_finite
 from ..errors import must
 from ..inference.answers import Answers, aligned
-from ..inference.clusters import Clusters
-from ..inference.scoring import example_groups, freedom, standard_error, unit_influence, unit_of
+from ..inference.pairing import correct_examples
+from ..inference.scoring import ScoredExamples, example_groups, several_groups, standard_error
 from ..scores.declare import Score
 from ..scores.table import find_score
 from .exact import exact_p
@@ -152,7 +152,6 @@ def judge_drop(
     >>> found.drop, found.lost, found.gained, round(found.upper, 2), found.safe
     (0.0, 1, 1, 0.89, True)
     """
-    resolved = find_score(score)
     if not max_drop > 0 or not is_finite(max_drop):
         raise must("max_drop", "above 0", max_drop)
     if not 0.5 < level < 1:
@@ -160,50 +159,45 @@ def judge_drop(
     if len(full.predictions) != 1 or len(cut.predictions) != 1:
         raise must("answers", "of one model each", f"{len(full.predictions)} and {len(cut.predictions)}")
     cut = aligned(full, cut)
-    pair = _Pair(resolved, full.predictions[0], cut.predictions[0], full.targets, labels)
-    clusters = example_groups(full.groups, len(full.ids)) if _grouped(full.groups) else None
     n = len(full.ids)
-    units = n if clusters is None else len(clusters)
-    if units < 2:
-        raise must("the number of examples to test on", "at least 2", units)
+    clusters = example_groups(several_groups(full.groups), n)
+    examples = ScoredExamples(score=find_score(score), labels=labels, n=n, clusters=clusters)
+    pair = _Pair(examples, full, cut)
+    if examples.units < 2:
+        raise must("the number of examples to test on", "at least 2", examples.units)
     facts: dict[str, Any] = {
-        "score": resolved.name,
+        "score": examples.score.name,
         "full": pair.values[0],
         "cut": pair.values[1],
         "max_drop": max_drop,
         "level": level,
         "n": n,
-        "units": units,
-        "unit": unit_of(clusters),
+        "units": examples.units,
+        "unit": examples.unit,
     }
-    if resolved.counts and clusters is None:
+    if examples.shares:
         return _shares(pair, facts, limit)
     if not math.isfinite(pair.drop):
         facts |= {"drop": float("inf"), "upper": float("inf"), "se": float("nan"), "p": 1.0}
         return Drop(**facts, method="none", reason="the score of the cut model is beyond all numbers")
-    return _influence(pair, clusters, facts, limit)
+    return _influence(pair, facts, limit)
 
 
 class _Pair:
     """Both models' answers, and what they score."""
 
-    def __init__(self, score: Score, full: Any, cut: Any, targets: Any, labels: Sequence[str]) -> None:
-        self.score, self.full, self.cut, self.targets, self.labels = score, full, cut, targets, labels
+    def __init__(self, examples: ScoredExamples, full: Answers, cut: Answers) -> None:
+        self.examples, self.sides = examples, (full, cut)
         with np.errstate(over="ignore"):
-            self.values = tuple(float(score.compute(side, targets, labels)) for side in (full, cut))
-        self.sign = 1.0 if score.higher_is_better else -1.0
+            self.values = tuple(float(examples.values_of(side)[0]) for side in self.sides)
+        self.sign = 1.0 if examples.score.higher_is_better else -1.0
         # In units of the score.
         self.drop = self.sign * (self.values[0] - self.values[1])
 
 
-def _grouped(groups: Any) -> bool:
-    return groups is not None and 1 < len(set(np.asarray(groups).tolist())) < len(groups)
-
-
 def _shares(pair: _Pair, facts: dict[str, Any], limit: bool) -> Drop:
-    score, n, alpha = pair.score, facts["n"], 1 - facts["level"]
-    assert score.parts is not None
-    full, cut = (score.parts(s, pair.targets, pair.labels)[:, 0] > 0 for s in (pair.full, pair.cut))
+    score, n, alpha = pair.examples.score, facts["n"], 1 - facts["level"]
+    full, cut = (correct_examples(pair.examples, side) for side in pair.sides)
     lost, gained = int((full & ~cut).sum()), int((cut & ~full).sum())
 
     def p(drop: float) -> float:
@@ -229,13 +223,12 @@ def _shares(pair: _Pair, facts: dict[str, Any], limit: bool) -> Drop:
     )
 
 
-def _influence(pair: _Pair, clusters: Clusters | None, facts: dict[str, Any], limit: bool) -> Drop:
+def _influence(pair: _Pair, facts: dict[str, Any], limit: bool) -> Drop:
     from scipy.special import stdtr
 
-    score, units, alpha = pair.score, facts["units"], 1 - facts["level"]
-    raw = [unit_influence(score, side, pair.targets, pair.labels, clusters) for side in (pair.full, pair.cut)]
+    score, units, alpha = pair.examples.score, facts["units"], 1 - facts["level"]
+    raw = [pair.examples.influences_of(side)[0] for side in pair.sides]
     endless = math.isinf(score.range[1])
-    dof_units = freedom(clusters, facts["n"])
     worst = 0.0 if endless else _failing(score, pair, facts["n"] / units)
     bounded = _knows_failures(score)
     unseen = UNSEEN if bounded else UNSEEN_UNKNOWN
@@ -250,7 +243,7 @@ def _influence(pair: _Pair, clusters: Clusters | None, facts: dict[str, Any], li
             psi, room = pair.sign * (raw[1] - raw[0]), drop - pair.drop
         fails = min(worst, float(psi.min()), 0.0)
         se = math.sqrt(standard_error(psi) ** 2 + unseen * fails**2)
-        dof = min(dof_units, _worth(psi))
+        dof = min(pair.examples.dof, _worth(psi))
         if endless and dof < FEWEST:
             few.append(dof)
             return 1.0
@@ -312,15 +305,15 @@ def _failing(score: Score, pair: _Pair, size: float) -> float:
     """What one more unit adds to the difference that the full model gets right and the cut one wrong."""
     if score.of:
         return float(np.mean([_failing(part, pair, size) for part in score.of]))
-    n = len(pair.targets)
+    (full, cut), labels, n = pair.sides, pair.examples.labels, pair.examples.n
     if score.parts is None or score.from_parts is None or score.extremes is None:
         # A unit of which the cut model knows nothing takes its share of a correlation.
-        value = float(score.compute(pair.full, pair.targets, pair.labels))
+        value = float(score.compute(full.predictions[0], full.targets, labels))
         return -abs(value) * size / n
-    full, cut = (score.parts(s, pair.targets, pair.labels).sum(axis=0) for s in (pair.full, pair.cut))
-    success, failure = score.extremes(full, n)[1], score.extremes(cut, n)[0]
-    before = score.from_parts(cut) - score.from_parts(full)
-    after = score.from_parts(cut + size * failure) - score.from_parts(full + size * success)
+    sums = [score.parts(side.predictions[0], full.targets, labels).sum(axis=0) for side in (full, cut)]
+    success, failure = score.extremes(sums[0], n)[1], score.extremes(sums[1], n)[0]
+    before = score.from_parts(sums[1]) - score.from_parts(sums[0])
+    after = score.from_parts(sums[1] + size * failure) - score.from_parts(sums[0] + size * success)
     return min(0.0, pair.sign * float(after - before))
 
 

@@ -1,34 +1,83 @@
-"""Procedure of pruning: examples that choose cuts, and others that certify the chosen sequence."""
+"""Procedure of pruning: examples that choose cuts, fine-tuning of cuts, and other examples that certify."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
 from ..context import Context
 from ..errors import InputError
-from ..inference.baselines import Standing, against_baseline
+from ..inference.seeds import Standing, against_baseline
+from ..interventions.applying import apply
+from ..interventions.blocks import Skip
 from ..scores.declare import Score
 from ..scores.table import find_score
 from ..tasks.baselines import baseline
-from ..tasks.items import Split
-from ..tasks.task import Task
-from ..training.cut_store import as_answers, cut_answers
+from ..tasks.task import Item, Split, Task
+from ..training.cut_store import as_answers, cut_answers, digest_model
 from ..training.cuts import Cut
 from ..training.evaluating import guessed_from
 from ..training.opening import Model
+from ..training.precision import choose_dtype
 from ..training.recipe import find_recipe
-from .candidates import ALL_SPANS, first_candidates, more_candidates, similar_layers
 from .certifying import Candidate, Step, fix_sequence, run_sequence
-from .examples import Examples
+from .examples import Examples, trained_part
 from .looks import Look, find_lineage, take_look
 from .margin import Drop, judge_drop
-from .recovering import recover_cut
+from .search import MISSES
 
-MISSES = 2  # recovered models in a row beyond the margin that end the search
+
+def check_recoverable(model: Model) -> None:
+    """Refuse a model whose head no class of the library has."""
+    if model.pooling is not None or model.task_model.reader is not None:
+        problem = "a sentence encoder" if model.pooling is not None else "a head of its own beside the model"
+        raise InputError(
+            f"a model to be recovered must have a head of the library, but {model.name} has {problem}."
+        )
+
+
+def recover_cut(model: Model, task: Task, cut: Cut, options: Any, context: Context) -> Model:
+    """
+    Fine-tune a cut of a model.
+
+    Parameters
+    ----------
+    model : Model
+    task : Task
+    cut : tuple of int
+        The blocks that stay.
+    options : Pruning
+        The number of updates, recipe, seed and precision of the fine-tuning.
+    context : Context
+
+    Returns
+    -------
+    Model
+        An entry of the store.
+    """
+    from ..training.finetuning import finetune
+
+    out = tuple(block for block in range(1, model.depth + 1) if block not in cut)
+    tuned = finetune(
+        apply(model.encoder, Skip(blocks=out)),
+        trained_part(task, model),
+        options.recipe,
+        seed=options.seed,
+        head="own",
+        context=context,
+        dtype=options.dtype,
+        **{"steps": options.recover, "epochs": None, **options.changes},
+    )
+    return replace(
+        model,
+        task_model=tuned.model,
+        encoder=tuned.encoder,
+        digest=digest_model(tuned.model, tuned.encoder.tokenizer),
+        precision=choose_dtype(context.device, options.dtype, model.encoder.family),
+    )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -81,7 +130,7 @@ class Procedure:
         """Enter a look at some examples; all that was asked for tells one request from another."""
         options = self.options
         request = {
-            "beam": options.beam,
+            "exhaustive": options.exhaustive,
             "recover": options.recover,
             "max_drop": float(options.max_drop),
             "level": self.context.level,
@@ -93,14 +142,15 @@ class Procedure:
             recipe = find_recipe(
                 options.recipe, **{"steps": options.recover, "epochs": None, **options.changes}
             )
-            training = {"recipe": recipe.specification(), "seed": options.seed, "precision": options.dtype}
-            request |= training
+            request |= {
+                "recipe": recipe.specification(),
+                "seed": options.seed,
+                "precision": choose_dtype(self.context.device, options.dtype, self.model.encoder.family),
+            }
         return take_look(split, model=self.lineage, request=request, beside=beside, context=self.context)
 
     def answers(self, split: Split, cuts: Sequence[Cut], model: Model | None = None) -> dict[Cut, Any]:
         """What cuts answer, kept in the store."""
-        if not cuts:
-            return {}
         answers = cut_answers(model or self.model, self.task, split, cuts, context=self.context)
         return dict(zip(cuts, answers, strict=True))
 
@@ -120,35 +170,10 @@ class Procedure:
         value = float(self.score.compute(majority, targets, self.task.labels))
         return against_baseline(self.score, answers, value, self.task.labels, level=self.context.level)
 
-    def choose(self) -> tuple[dict[Cut, float], str]:
-        """Score candidates on the examples that choose: what each costs, in points."""
-        model, split = self.model, self.examples.choose
-        net, depth, alike = model.task_model, model.depth, None
-        if depth > ALL_SPANS and not net.family.shared:
-            alike = similar_layers(net, split, self.task, model.tokenizer, longest=model.longest)
-        cuts, tried = first_candidates(net, alike=alike, beam=self.options.beam)
-        if not cuts:
-            raise InputError(f"{model.name} must have blocks that can be cut, but its family allows no cut.")
-        answers = self.answers(split, [self.full, *cuts])
-        full = answers[self.full]
-        costs = {cut: self._cost(split, full, answers[cut]) for cut in cuts}
-        beyond = 0
-        # From each size on, one block more out of the best: cuts that no span or top cut is.
-        for removed in range(1, depth - 1):
-            best = min((costs[cut] for cut in costs if len(cut) == depth - removed), default=math.inf)
-            beyond = beyond + 1 if best > self.options.max_drop else 0
-            if beyond >= MISSES:
-                break
-            for cut, predictions in self.answers(split, more_candidates(net, costs, removed)).items():
-                costs[cut] = self._cost(split, full, predictions)
-        if len(costs) > len(cuts):
-            tried += f", and {len(costs) - len(cuts)} with one block more taken out of the cheapest"
-        return costs, tried
-
-    def _cost(self, split: Split, full: Any, predictions: Any) -> float:
+    def cost(self, items: Iterable[Item], full: Any, predictions: Any) -> float:
         """What is lost by other predictions than those of the full model, in points."""
         sign = 1 if self.score.higher_is_better else -1
-        targets = [item.target for item in split]
+        targets = [item.target for item in items]
         before, after = (
             sign * self.score.points * float(self.score.compute(answers, targets, self.task.labels))
             for answers in (full, predictions)
@@ -158,14 +183,15 @@ class Procedure:
     def drop(self, split: Split, cut: Cut, small: Model | None = None, *, level: float) -> Drop:
         """Judge a cut, or what became of it, on some examples."""
         if small is not None:
-            return self._judged(split, self.full_answers(split), self.full_answers(split, small), level)
+            return self.judged(split, self.full_answers(split), self.full_answers(split, small), level=level)
         answers = self.answers(split, [self.full, cut])
-        return self._judged(split, answers[self.full], answers[cut], level)
+        return self.judged(split, answers[self.full], answers[cut], level=level)
 
-    def _judged(self, split: Split, full: Any, cut: Any, level: float) -> Drop:
-        before, after = (as_answers(split, [answers]) for answers in (full, cut))
-        max_drop = float(self.options.max_drop)
-        return judge_drop(self.score, before, after, self.task.labels, max_drop=max_drop, level=level)
+    def judged(self, items: Iterable[Item], full: Any, cut: Any, **options: Any) -> Drop:
+        """Judge what a cut answers beside what the whole model answers."""
+        before, after = (as_answers(items, [answers]) for answers in (full, cut))
+        options["max_drop"] = float(self.options.max_drop)
+        return judge_drop(self.score, before, after, self.task.labels, **options)
 
     def certify(self, costs: Mapping[Cut, float]) -> tuple[list[Step], dict[Cut, Model]]:
         """Test the fixed sequence on the examples that certify; models that were tuned come along."""
@@ -182,7 +208,7 @@ class Procedure:
         answers = self.answers(split, [self.full, *(candidate.what for candidate in sequence)])
 
         def judge(cut: Cut) -> Drop:
-            return self._judged(split, answers[self.full], answers[cut], level)
+            return self.judged(split, answers[self.full], answers[cut], level=level)
 
         return run_sequence(sequence, judge), {}
 
@@ -205,7 +231,7 @@ class Procedure:
         for removed, candidate in sorted(best.items()):
             cut = candidate.what
             small = recover_cut(self.model, self.task, cut, self.options, self.context)
-            cost = self._cost(choose, full, self.full_answers(choose, small))
+            cost = self.cost(choose, full, self.full_answers(choose, small))
             if cost > self.options.max_drop:
                 misses += 1
                 if misses == MISSES:

@@ -15,8 +15,7 @@ import numpy as np
 from ..encoders.cutting import keep_blocks
 from ..findings.words import between
 from ..lazy import torch
-from ..tasks.items import Split
-from ..tasks.task import Task
+from ..tasks.task import Split, Task
 
 if TYPE_CHECKING:
     from ..training.cuts import Cut
@@ -172,11 +171,9 @@ def measure_speed(model: Model, cut: TaskModel, split: Split, task: Task, *, rou
         for batch in batches:
             count = len(batch["input_ids"])
             calls = [_call(net, batch, bare=model.pooling is not None) for net in (full, cut)]
-            timings += [
-                _timing(what, count, timed, [full, cut], calls, rounds)
-                for what, timed in (("whole model", _seconds), ("blocks", _block_seconds))
-            ]
-            peaks = [_peak(call, full.device) for call in calls]
+            timings += _timings(count, [full, cut], calls, rounds)
+            on_gpu = full.device.type == "cuda"
+            peaks = [peak_on_gpu(call, full.device) if on_gpu else _peak_on_cpu(call) for call in calls]
     return Speed(
         device=str(full.device),
         threads=torch.get_num_threads(),
@@ -189,24 +186,28 @@ def measure_speed(model: Model, cut: TaskModel, split: Split, task: Task, *, rou
     )
 
 
-def _timing(
-    what: str, batch: int, timed: Any, models: Sequence[TaskModel], calls: Sequence[Any], rounds: int
-) -> Timing:
-    """Time two models in turns, after a first round that warms up."""
+def _timings(
+    batch: int, models: Sequence[TaskModel], calls: Sequence[Callable[[], Any]], rounds: int
+) -> list[Timing]:
+    """Time two models and their blocks in turns, after a first round that warms up."""
     turns = [
-        [timed(model, call) for model, call in zip(models, calls, strict=True)] for _ in range(rounds + 1)
+        [_seconds(model, call) for model, call in zip(models, calls, strict=True)] for _ in range(rounds + 1)
     ]
-    full, cut = np.array(turns[1:]).T
-    ratios = cut / full
-    return Timing(
-        what=what,
-        batch=batch,
-        full=1000 * float(np.median(full)),
-        cut=1000 * float(np.median(cut)),
-        ratio=float(np.median(ratios)),
-        low=float(ratios.min()),
-        high=float(ratios.max()),
-    )
+    out = []
+    for what, (full, cut) in zip(("whole model", "blocks"), np.array(turns[1:]).T, strict=True):
+        ratios = cut / full
+        out.append(
+            Timing(
+                what=what,
+                batch=batch,
+                full=1000 * float(np.median(full)),
+                cut=1000 * float(np.median(cut)),
+                ratio=float(np.median(ratios)),
+                low=float(ratios.min()),
+                high=float(ratios.max()),
+            )
+        )
+    return out
 
 
 def _call(model: TaskModel, batch: dict[str, Any], *, bare: bool) -> Callable[[], Any]:
@@ -221,63 +222,55 @@ def _both(full: TaskModel, cut: TaskModel, of: Callable[[Any], int]) -> tuple[in
     return counts[0], counts[1]
 
 
-def _now(device: Any) -> float:
+def now(device: Any) -> float:
+    """Seconds on a clock, when the work on a device is done."""
     if device.type == "cuda":
         torch.cuda.synchronize(device)
     return time.perf_counter()
 
 
-def _seconds(model: TaskModel, call: Callable[[], Any]) -> float:
-    """Seconds of one call, from as many as the clock needs."""
-    calls, spent, start = 0, 0.0, _now(model.device)
-    while spent < LEAST_SECONDS:
-        call()
-        calls += 1
-        spent = _now(model.device) - start
-    return spent / calls
-
-
-def _block_seconds(model: TaskModel, call: Callable[[], Any]) -> float:
-    """The same for the blocks alone."""
+def _seconds(model: TaskModel, call: Callable[[], Any]) -> tuple[float, float]:
+    """Seconds of one call, and of the blocks in it, from as many calls as the clock needs."""
     blocks = model.family.blocks_of(model.base)
     # A block that runs for every layer is met several times.
-    entered, start, total, calls = 0, 0.0, 0.0, 0
+    entered, entry, inside = 0, 0.0, 0.0
 
     def before(*_: Any) -> None:
-        nonlocal entered, start
+        nonlocal entered, entry
         if entered == 0:
-            start = _now(model.device)
+            entry = now(model.device)
         entered += 1
 
     def after(*_: Any) -> None:
-        nonlocal entered, total
+        nonlocal entered, inside
         if entered == len(blocks):
-            total += _now(model.device) - start
+            inside += now(model.device) - entry
             entered = 0
 
     with ExitStack() as hooks:
         for block in dict.fromkeys(blocks):
             hooks.enter_context(block.register_forward_pre_hook(before))
         hooks.enter_context(blocks[-1].register_forward_hook(after))
-        while total < LEAST_SECONDS:
+        calls, start = 0, now(model.device)
+        while inside < LEAST_SECONDS:
             call()
             calls += 1
-    return total / calls
+        spent = now(model.device) - start
+    return spent / calls, inside / calls
 
 
-def _peak(call: Callable[[], Any], device: Any) -> int:
-    """Most bytes that live at a time while a model runs, its weights and inputs not counted."""
-    if device.type == "cuda":
-        torch.cuda.synchronize(device)
-        torch.cuda.reset_peak_memory_stats(device)
-        before = torch.cuda.memory_allocated(device)
-        call()
-        torch.cuda.synchronize(device)
-        return int(torch.cuda.max_memory_allocated(device) - before)
-    return _peak_on_cpu(call)
+def peak_on_gpu(call: Callable[[], Any], device: Any) -> int:
+    """Most bytes of a GPU that a call holds at a time, beside those that were held before."""
+    torch.cuda.synchronize(device)
+    torch.cuda.reset_peak_memory_stats(device)
+    before = torch.cuda.memory_allocated(device)
+    call()
+    torch.cuda.synchronize(device)
+    return int(torch.cuda.max_memory_allocated(device) - before)
 
 
 def _peak_on_cpu(call: Callable[[], Any]) -> int:
+    """Most bytes that live at a time while a model runs, its weights and inputs not counted."""
     from torch.utils._python_dispatch import TorchDispatchMode
     from torch.utils._pytree import tree_leaves
 

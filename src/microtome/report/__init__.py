@@ -23,8 +23,8 @@ class _Called(ModuleType):
         *,
         date: str | None = None,
     ) -> Path:
-        """Write one HTML page on every result below a folder; see `microtome.report.making.report`."""
-        from .making import report
+        """Write one HTML page on every result below a folder; see `microtome.report.writing.report`."""
+        from .writing import report
 
         return report(folder, file, date=date)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -17,6 +18,7 @@ from ..experiments.table import EXPERIMENTS
 from ..findings.record import FORMAT as MAPS
 from ..findings.record import Maps, from_json
 from ..findings.results import Result, from_document, plain
+from ..reading import names_apart
 from ..store.outfolder import RESULT
 from ..version import VERSION
 from .courses import course_parts
@@ -36,11 +38,14 @@ DOCUMENTS: Mapping[str, Callable[[Mapping[str, Any], str, str], list[Section]]] 
 _UNREADABLE = (KeyError, TypeError, ValueError, AttributeError, IndexError, OSError, RecursionError)
 # A number such as 1e25 in the place of a count, and a claim without its estimate.
 _UNREADABLE += (ArithmeticError, MemoryError, AssertionError)
-# How a finding is marked; of a sentence that is no claim it is not known whether it was shown.
-SURE: Mapping[bool | None, str] = MappingProxyType({True: "shown", None: "said", False: "open"})
+# How findings are marked, in the order in which they are listed.
+SURE = ("shown", "note", "inconclusive")
 BEHIND = "It lies behind a link, and links are not followed."
 # Characters of a value among the facts of a file.
 LONGEST = 200
+# Versions, which stand in one row of the provenance.
+SOFTWARE = ("microtome", "python", "torch", "transformers", "numpy", "scipy")
+HASH = re.compile(r"[0-9a-f]{16,64}")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -117,15 +122,16 @@ def collect(folder: str | os.PathLike[str], *, date: str = "") -> dict[str, Any]
         for part in parts:
             name = f"s{len(sections) + 1}"
             sections.append({"id": name, **part.document})
-            for sentence in part.statements:
-                if not sentence.headline:
+            for statement in part.statements:
+                if not statement.top:
                     continue
+                about = f"{statement.about}: " if statement.about else ""
                 entry = {
-                    "text": f"{sentence.about}: {sentence.text}" if sentence.about else sentence.text,
-                    "evidence": sentence.evidence,
+                    "text": f"{about}{statement.text}",
+                    "evidence": statement.evidence,
                     "section": name,
-                    "layers": list(sentence.layers),
-                    "sure": SURE[sentence.sure],
+                    "layers": list(statement.layers),
+                    "sure": statement.sure,
                 }
                 findings.append((source.format, entry))
         try:
@@ -152,7 +158,7 @@ def _in_turns(findings: Sequence[tuple[str, dict[str, Any]]]) -> list[dict[str, 
     for kind, finding in findings:
         kinds.setdefault(kind, []).append(finding)
     for group in kinds.values():
-        group.sort(key=lambda finding: list(SURE.values()).index(finding["sure"]))
+        group.sort(key=lambda finding: SURE.index(finding["sure"]))
     # A reader who stops early has met all kinds.
     return [finding for turn in zip_longest(*kinds.values()) for finding in turn if finding is not None]
 
@@ -215,7 +221,7 @@ def _about(source: ResultFile) -> tuple[str, ...]:
 
 
 def _labels(sources: Iterable[ResultFile]) -> dict[str, str]:
-    """The folder of each result that another one shares its model and task with."""
+    """The shortest name of the folder of each result that another one shares its model and task with."""
     about = {}
     for source in sources:
         try:
@@ -223,9 +229,12 @@ def _labels(sources: Iterable[ResultFile]) -> dict[str, str]:
         except _UNREADABLE:
             about[source.file] = (source.file,)
     counts = Counter(about.values())
-    return {
-        file: f" ({Path(file).parent.as_posix()})" if counts[what] > 1 else "" for file, what in about.items()
-    }
+    labels = dict.fromkeys(about, "")
+    for what in (what for what, count in counts.items() if count > 1):
+        same = [file for file, other in about.items() if other == what]
+        folders = names_apart([Path(file).parent.parts or (".",) for file in same])
+        labels |= {file: f" ({folder})" for file, folder in zip(same, folders, strict=True)}
+    return labels
 
 
 def _parts(source: ResultFile, label: str) -> list[Section]:
@@ -250,13 +259,38 @@ def _provenance(source: ResultFile, problem: str) -> dict[str, Any]:
         record = {**content.provenance, **({"warnings": list(content.warnings)} if content.warnings else {})}
     elif isinstance(content, Mapping):
         record = content.get("provenance") or {}
-    facts = [[name, _short(value)] for name, value in record.items() if name != "command"]
-    if problem:
-        facts.insert(0, ["problem", problem])
+    facts = [["problem", problem]] if problem else []
+    facts += _facts(record)
     command = record.get("command", "")
     return {"file": source.file, "format": source.format, "command": str(command or ""), "facts": facts}
 
 
-def _short(value: Any) -> str:
-    text = value if isinstance(value, str) else json.dumps(plain(value), ensure_ascii=False, default=str)
+def _facts(record: Mapping[str, Any]) -> list[list[str]]:
+    """
+    Write provenance as names and short texts; `result.json` has all of it.
+
+    Hashes are left out, and options where the command has them.
+    """
+    left_out = {*SOFTWARE, "command", *(["options"] if record.get("command") else [])}
+    facts = [[name, _text(value)] for name, value in record.items() if name not in left_out]
+    software = ", ".join(f"{name} {record[name]}" for name in SOFTWARE if record.get(name))
+    return [[name.replace("_", " "), text] for name, text in (*facts, ["software", software]) if text]
+
+
+def _text(value: Any) -> str:
+    """A value of a provenance in a few words; empty for hashes and for nothing."""
+    if isinstance(value, Mapping):
+        parts = {str(name): _text(item) for name, item in value.items() if name != "name"}
+        texts = [f"{name.replace('_', ' ')} {text}" for name, text in parts.items() if text]
+        if "name" in value:
+            return str(value["name"]) + (f" ({parts['source']})" if parts.get("source") else "")
+        return ", ".join(texts) or ", ".join(parts)
+    if isinstance(value, list | tuple):
+        texts = dict.fromkeys(text for text in map(_text, value) if text)
+        return ("; " if any(" " in text for text in texts) else ", ").join(texts)
+    if value is None or HASH.fullmatch(str(value)):
+        return ""
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    text = f"{value:g}" if isinstance(value, float) else str(value)
     return text if len(text) <= LONGEST else f"{text[: LONGEST - 1]}…"

@@ -9,6 +9,7 @@ import numpy as np
 
 from ..findings.results import Result
 from ..findings.stackblocks import read_blocks
+from ..findings.words import over
 from .sections import Section, section
 
 # Panels that a page can show beside each other; of more steps some are left out, the first and last never.
@@ -54,7 +55,7 @@ def course_parts(result: Result, file: str, label: str) -> list[Section]:
     basis = [f"{measure} of all layers with each other at {len(shown)} checkpoints"]
     basis += [f"{len(steps) - len(shown)} others are in the result"] if len(shown) < len(steps) else []
     basis += [f"n = {count:,} examples"] if count else []
-    basis += [f"blocks by unit: {unit}"] if unit else []
+    basis += [f"intervals of blocks {over(unit)}"] if unit else []
     return [
         section(
             "map",
@@ -109,5 +110,5 @@ def _blocks(
         finding = read_blocks(record).finding
         text = f"step {steps[place]:,}: {finding.headline()}"
         runs = [[block.first, block.last] for block in finding.certain]
-        out.append({"panel": panel, **names, "runs": runs, "text": text, "short": text, "sure": bool(runs)})
+        out.append({"panel": panel, **names, "runs": runs, "text": text, "label": text, "sure": bool(runs)})
     return out

@@ -15,9 +15,8 @@ from ..findings.claims.stacks import ModelLayers, stack_pairs, stacks_of
 from ..findings.maps import Map
 from ..findings.record import Maps
 from ..findings.stackblocks import read_blocks
-from ..findings.words import listed, number
-from .sections import Section, claim_statement, section
-from .sentences import Statement, percent
+from ..findings.words import coverage, listed, number, over
+from .sections import Section, Statement, claim_statement, section
 
 # Claims that stand in their section only, not among the findings of all results.
 BEHIND = frozenset({"matching layers", "no alike layers", "undefined layers", "localization"})
@@ -94,7 +93,7 @@ def _map_part(first: Map, group: Sequence[Map], maps: Maps | None, file: str, la
             )
             for claim in claims
         ]
-        + [Statement(text=text, sure=None) for text in (() if maps is None else maps.notes)],
+        + [Statement(text=text) for text in (() if maps is None else maps.notes)],
         panels=panels,
         layers={**_layers(first, lefts, "left"), **_layers(first, rights, "right")},
         blocks=[_block(claim, pairs) for claim in claims if claim.kind == "blocks" and _drawn(claim, pairs)],
@@ -147,18 +146,16 @@ def _drawn(claim: Claim, pairs: Sequence[tuple[ModelLayers, ModelLayers]]) -> bo
 def _block(claim: Claim, pairs: Sequence[tuple[ModelLayers, ModelLayers]]) -> dict[str, Any]:
     blocks = read_blocks(claim.facts)
     place = next(k for k, (a, b) in enumerate(pairs) if a is b and a.model == blocks.stack)
-    stack, text = pairs[place][0], claim_statement(claim)
+    stack, certain, claimed = pairs[place][0], blocks.finding.certain, claim_statement(claim)
     depths = dict(zip(stack.names, stack.depths, strict=True))
     return {
         "panel": place,
         "measure": blocks.measure,
         "model": blocks.stack,
-        "runs": [
-            [depths[blocks.names[k]] for k in (block.first, block.last)] for block in blocks.finding.certain
-        ],
-        "text": text.full,
-        "short": text.text,
-        "sure": text.sure,
+        "runs": [[depths[blocks.names[k]] for k in (block.first, block.last)] for block in certain],
+        "text": f"{claimed.text} {claimed.evidence}".rstrip(),
+        "label": f"{blocks.stack}: {blocks.finding.outlines(blocks.numbers)}",
+        "sure": bool(certain),
     }
 
 
@@ -194,8 +191,8 @@ def _intervals(similarity_map: Map) -> str:
     """What the intervals of a map promise; empty where there are none."""
     if similarity_map.low is None or similarity_map.level is None:
         return ""
-    how = f"{similarity_map.method} for the {similarity_map.target} (unit: {similarity_map.unit})"
-    return f"{percent(similarity_map.level)} intervals by {how}"
+    how = f"{over(similarity_map.unit)} by {similarity_map.method} for the {similarity_map.target}"
+    return f"{coverage(similarity_map.level)} intervals {how}"
 
 
 def _layers(similarity_map: Map, stacks: Sequence[ModelLayers], side: str) -> dict[str, Any]:
@@ -252,8 +249,7 @@ def _profile(
         title=f"Difference of each layer: {models}{label}",
         model=later.model or "the left stack",
         basis=f"1 - {similarity_map.title} of each layer with itself in the other model; "
-        f"n = {similarity_map.n:,} rows; unit: {similarity_map.unit}"
-        + (f"; {intervals}" if intervals else ""),
+        f"n = {similarity_map.n:,} rows" + (f"; {intervals}" if intervals else ""),
         file=file,
         few=False,
         x_label="layer",

@@ -72,8 +72,8 @@ function makeFindings() {
   const items = DOCUMENT.findings.map((one, k) => {
     const aim = titles.get(one.section);
     const text = el("span", { class: "sentence" }, ...sentence(one.text));
-    const open = one.sure === "open" ? el("span", { class: "badge", text: "open" }) : null;
-    const numbers = one.evidence ? el("span", { class: "evidence", text: one.evidence }) : null;
+    const badge =
+      one.sure === "inconclusive" ? el("span", { class: "badge", text: "inconclusive" }) : null;
     const where = aim
       ? el("span", {
           class: "where",
@@ -87,15 +87,15 @@ function makeFindings() {
           "a",
           { href: `#${encodeURIComponent(aim.id)}`, onclick: () => pick(depthsOf(one.layers)) },
           text,
-          open,
-          numbers,
+          badge,
           where,
         )
-      : el("span", {}, text, open, numbers);
+      : el("span", {}, text, badge);
     return el(
       "li",
       { class: `${one.sure}${k >= MOST_FINDINGS ? " later" : ""}` },
       inner,
+      folded("Evidence", one.evidence),
     );
   });
   const list = el("ol", { class: "findings" }, ...items);
@@ -117,10 +117,10 @@ function makeFindings() {
         { class: "basis key" },
         el("span", { class: "shown" }),
         " shown by the data ",
-        el("span", { class: "open" }),
-        " open: not shown either way ",
-        ...(DOCUMENT.findings.some((one) => one.sure === "said")
-          ? [el("span", { class: "said" }), " with its doubt in its own words"]
+        el("span", { class: "inconclusive" }),
+        " inconclusive: the data exclude neither side ",
+        ...(DOCUMENT.findings.some((one) => one.sure === "note")
+          ? [el("span", { class: "note" }), " a note"]
           : []),
       )
     : el("p", { class: "basis", text: "No finding was made." });
@@ -232,12 +232,11 @@ function makeProvenance() {
           )
         : null,
       el(
-        "dl",
-        { class: "facts" },
-        ...(one.facts || []).flatMap(([name, value]) => [
-          el("dt", { text: name }),
-          el("dd", { text: cell(value) }),
-        ]),
+        "table",
+        { class: "origin" },
+        ...(one.facts || []).map(([name, value]) =>
+          el("tr", {}, el("th", { scope: "row", text: name }), el("td", { text: cell(value) })),
+        ),
       ),
     ),
   );

@@ -1,11 +1,11 @@
-"""Sections of an experiment's result: curves by their axis, and spans of blocks."""
+"""Sections of the page and their statements; those of a result: curves by their axis, and spans of blocks."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
@@ -13,13 +13,39 @@ from ..experiments.table import entry_of, is_layered
 from ..figures.curves import by_panel
 from ..findings.claims.claim import Claim
 from ..findings.claims.render import evidence, headline
-from ..findings.intervals import wide_for_seeds
 from ..findings.results import Curve, Result, SpanMap, plain
-from ..findings.words import listed, score_label
-from .sentences import Statement, percent
+from ..findings.words import coverage, listed, over, score_label, wide_for_seeds
 
 # Probes that nothing is drawn for, so that there are no seeds that could be covered.
 _UNSEEDED = ("linear", "online code")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Statement:
+    """
+    One sentence, and how it is to be read.
+
+    Parameters
+    ----------
+    text : str
+    evidence : str
+        The numbers behind it, which the page folds.
+    sure : {"shown", "inconclusive", "note"}
+        Whether the data show it; a note is no claim.
+    layers : tuple of str
+        Names of the layers it speaks of, as a map calls them.
+    top : bool
+        Whether it stands among the findings of all results; otherwise it stands below its figure.
+    about : str
+        Model and task, written before it among the findings of all results.
+    """
+
+    text: str
+    evidence: str = ""
+    sure: Literal["shown", "inconclusive", "note"] = "note"
+    layers: tuple[str, ...] = ()
+    top: bool = False
+    about: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -73,20 +99,22 @@ def section(
     # A damaged file may call a model by anything.
     names = {"task": None if task is None else str(task), "model": None if model is None else str(model)}
     head = {"kind": kind, "title": title, **names, "basis": basis, "file": file}
-    document = {**head, "sentences": [statement.full for statement in statements], **more}
+    sentences = [f"{entry.text} {entry.evidence}".rstrip() for entry in statements]
+    below = [{"text": entry.text, "evidence": entry.evidence} for entry in statements if not entry.top]
+    document = {**head, "sentences": sentences, "below": below, **more}
     return Section(document=plain(document), statements=tuple(statements))
 
 
 def claim_statement(
     claim: Claim, layers: Sequence[str] = (), *, about: str = "", top: bool = True
 ) -> Statement:
-    """A claim as the page writes it: the headline, and the evidence in smaller type."""
+    """A claim as the page writes it: the headline, and the evidence behind it."""
     return Statement(
         text=headline(claim),
         evidence=evidence(claim),
-        sure=claim.verdict != "inconclusive",
+        sure="inconclusive" if claim.verdict == "inconclusive" else "shown",
         layers=tuple(layers),
-        headline=top,
+        top=top,
         about=about,
     )
 
@@ -130,7 +158,7 @@ def _own_statements(result: Result, label: str) -> list[Statement]:
         statements.append(claim_statement(claim, about=folder if named else about))
     for k, text in enumerate(result.findings[len(statements) :]):
         top = not result.claims and k == 0
-        statements.append(Statement(text=text, sure=None, headline=top, about=f"{model} on {result.task}"))
+        statements.append(Statement(text=text, top=top, about=f"{model} on {result.task}"))
     return statements
 
 
@@ -227,7 +255,7 @@ def _basis(result: Result, curves: Sequence[Curve], *, few: bool) -> str:
     parts = [f"{result.score} on {where}"]
     if counts:
         parts.append(f"n = {_span(counts)} examples")
-    parts.append(f"unit: {', '.join(dict.fromkeys(curve.unit for curve in curves))}")
+    parts.append(f"intervals {' or '.join(dict.fromkeys(over(curve.unit) for curve in curves))}")
     if runs and runs[-1] > 1:
         parts.append(f"{_span(runs)} runs per point")
     elif runs and result.more.get("probe") not in _UNSEEDED:
@@ -236,9 +264,9 @@ def _basis(result: Result, curves: Sequence[Curve], *, few: bool) -> str:
         parts[-1] += ": few, so that intervals are wide; they are in the data and are not drawn"
         return "; ".join(parts)
     if any(np.isfinite(curve.low).any() for curve in curves):
-        parts.append(f"intervals: {percent(curves[0].level)} for each point alone")
+        parts.append(f"intervals: {coverage(curves[0].level)} for each point alone")
     if any(np.isfinite(curve.band_low).any() for curve in curves):
-        parts.append(f"bands: {percent(curves[0].level)} for all points of a curve at once")
+        parts.append(f"bands: {coverage(curves[0].level)} for all points of a curve at once")
     return "; ".join(parts)
 
 
@@ -261,7 +289,7 @@ def _spans(
         task=result.task,
         model=model_of(result),
         basis=f"{result.score} lost on {result.task}/{result.split}; n = {span_map.n:,} examples; {seeds}; "
-        f"unit: {span_map.unit}; intervals: {percent(span_map.level)} for each span alone; "
+        f"intervals {over(span_map.unit)}: {coverage(span_map.level)} for each span alone; "
         "bands: for all spans at once",
         file=file,
         statements=statements,

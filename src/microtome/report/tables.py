@@ -7,11 +7,10 @@ from collections.abc import Mapping
 from typing import Any
 
 from ..experiments.table import entry_of
-from ..findings.claims.claim import read_claim
+from ..findings.claims.claim import read_claim, read_number
 from ..findings.results import Result
-from ..findings.words import at_most, between, number, numbered
-from .sections import Section, claim_statement, section, tuned_name
-from .sentences import Statement, percent
+from ..findings.words import at_most, between, coverage, number, numbered, over
+from .sections import Section, Statement, claim_statement, section, tuned_name
 
 Document = Mapping[str, Any]
 
@@ -39,7 +38,7 @@ def _document_section(
         model=model,
         statements=[
             *(claim_statement(claim, about=about) for claim in claims),
-            *(Statement(text=str(text), sure=None) for text in notes),
+            *(Statement(text=str(text)) for text in notes),
         ],
         **content,
     )
@@ -70,7 +69,7 @@ def finetune_parts(document: Document, file: str, label: str) -> list[Section]:
             str(run["seed"]),
             *(_with_interval(run["evaluation"]["scores"].get(name)) for name in names),
             run["course"]["updates"],
-            round(value_of(run["course"]["seconds"])),
+            round(read_number(run["course"]["seconds"])),
             *[run.get("failure") or "" for _ in failed],
         ]
         for run in runs
@@ -85,8 +84,8 @@ def finetune_parts(document: Document, file: str, label: str) -> list[Section]:
     scores = _document_section(
         document,
         basis=f"{', '.join(names)} on {evaluation['task']}/{evaluation['split']}; "
-        f"n = {evaluation['n']:,} examples; intervals of a seed: {percent(interval.get('level') or 0.95)} "
-        f"(unit: {interval.get('unit') or 'example'}); "
+        f"n = {evaluation['n']:,} examples; intervals of single seeds: "
+        f"{coverage(interval.get('level') or 0.95)} {over(interval.get('unit') or 'example')}; "
         f"recipe {first['recipe']}, {first['train']['examples']:,} training examples",
         columns=["seed", *names, "updates", "seconds", *failed],
         rows=rows,
@@ -170,7 +169,7 @@ def prune_parts(document: Document, file: str, label: str) -> list[Section]:
             numbered(test["removed"], "block"),
             _plain(test["cost"]),
             _plain(test["drop"]),
-            "" if test["upper"] is None else at_most(value_of(test["upper"])),
+            "" if test["upper"] is None else at_most(read_number(test["upper"])),
             _plain(test["p"], 4),
             "safe" if test["safe"] else "not shown to be safe",
         ]
@@ -183,7 +182,7 @@ def prune_parts(document: Document, file: str, label: str) -> list[Section]:
             task=str(document["task"]),
             label=label,
             basis=f"{document['score']}, in {document['unit']}; margin {document['max_drop']:g} at "
-            f"{percent(document['level'])}, one-sided; {document['scored']:,} cuts scored "
+            f"{coverage(document['level'])}, one-sided; {document['scored']:,} cuts scored "
             f"({document['tried']}). {document['chosen_on']}. {document['certified_on']}.",
             file=file,
             columns=["without", "cost (choosing)", "drop (certifying)", "at most", "p", "verdict"],
@@ -228,7 +227,7 @@ def more_parts(result: Result, file: str, label: str) -> list[Section]:
             section(
                 "scores",
                 title=f"Do tasks agree on orders of blocks? {result.model}{label}",
-                basis="correlation of the scores of the same orders between two tasks; unit: order",
+                basis="correlation of the scores of the same orders between two tasks; intervals over orders",
                 columns=["tasks", "orders", "Pearson", "Spearman"],
                 rows=[
                     [
@@ -264,14 +263,9 @@ def more_parts(result: Result, file: str, label: str) -> list[Section]:
     return parts
 
 
-def value_of(entry: Any) -> float:
-    """A number of a file; NaN for null."""
-    return math.nan if entry is None else float(entry)
-
-
 def _with_interval(score: Mapping[str, Any] | None, digits: int = 3) -> str:
     # As many digits as sentences have: a second rounding of the same bounds would look like other numbers.
-    value, low, high = (value_of((score or {}).get(name)) for name in ("value", "low", "high"))
+    value, low, high = (read_number((score or {}).get(name)) for name in ("value", "low", "high"))
     if not math.isfinite(value):
         return "undefined"
     text = number(value, digits)
@@ -279,4 +273,4 @@ def _with_interval(score: Mapping[str, Any] | None, digits: int = 3) -> str:
 
 
 def _plain(value: Any, digits: int = 2) -> str:
-    return "" if value is None else number(value_of(value), digits)
+    return "" if value is None else number(read_number(value), digits)

@@ -1,8 +1,9 @@
-"""The page of a report: style, script and numbers in one file that needs nothing else."""
+"""The page of a report, in one file that needs nothing else: style, script and numbers."""
 
 from __future__ import annotations
 
 import base64
+import datetime
 import gzip
 import html
 import json
@@ -15,12 +16,15 @@ from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
+from ..arguments import checked
 from ..errors import InputError, must, unknown
 from ..store.files import write_whole
+from .collecting import collect
 
 FORMAT = "microtome/report/1"
 # How a page names its maker; those of earlier versions only name their format.
 MARKS = (b'<meta name="generator" content="microtome">', f'"format":"{FORMAT}"'.encode())
+PAGE = "report.html"
 KINDS = ("map", "curves", "spans", "scores", "lines")
 # Names of elements of the page itself.
 RESERVED = (
@@ -160,3 +164,41 @@ def _rounded(value: Any, digits: int) -> Any:
     if isinstance(value, list | tuple):
         return [_rounded(item, digits) for item in value]
     return value
+
+
+@checked
+def report(
+    folder: str | os.PathLike[str],
+    file: str | os.PathLike[str] | None = None,
+    *,
+    date: str | None = None,
+) -> Path:
+    """
+    Write one HTML page on every result below a folder, with what was found at the top.
+
+    Parameters
+    ----------
+    folder : path
+        What verbs wrote with `--out`, at any depth below it.
+    file : path, optional
+        The page; `report.html` in the folder when absent.
+    date : str, optional
+        The date on the page; today when absent.
+
+    Returns
+    -------
+    Path
+        Where the page is. It needs no other file and no network.
+
+    Examples
+    --------
+    >>> import microtome as mt
+    >>> import numpy as np
+    >>> layers = np.random.default_rng(0).normal(size=(3, 100, 4))
+    >>> _ = mt.similarity_matrix(layers).save("results/maps")
+    >>> mt.report("results").name
+    'report.html'
+    """
+    day = datetime.date.today().isoformat() if date is None else date
+    document = collect(folder, date=day)
+    return write_page(document, Path(folder) / PAGE if file is None else Path(file))

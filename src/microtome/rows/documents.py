@@ -72,7 +72,7 @@ def document_codes(
     row_codes = codes[owner]
     share = np.bincount(row_codes).max() / len(row_codes)
     if share >= LARGEST:
-        return None, f"One document holds {share:.0%} of the rows, so {_instead(noun)}"
+        return None, f"One document holds {share * 100:.0f} % of the rows, so {_instead(noun)}"
     return row_codes, ""
 
 

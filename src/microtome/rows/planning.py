@@ -18,8 +18,8 @@ from ..encoders.encoder import TRAINED, Encoder
 from ..errors import InputError, must
 from ..randomness import generator
 from .documents import document_codes
-from .options import RowOptions
-from .selecting import is_pair, select, tokenize, words_of
+from .selecting import RowOptions, Selection, is_pair, row_keys, select, spans, split_keys, words_of
+from .tokenizing import TokenCache
 
 # Examples handled at a time: enough to sort by length, few enough to keep all layers in memory.
 WINDOW = 512
@@ -52,6 +52,8 @@ class Rows:
     groups : tuple of str
         The cluster of each example that was read, such as its document; empty where the corpus names none.
         It is not part of the digest: rows are the same however they are grouped.
+    tokens : TokenCache, optional
+        Tokens from planning, for the models that are run on the rows.
     """
 
     options: RowOptions
@@ -64,6 +66,7 @@ class Rows:
     skipped: frozenset[int] = frozenset()
     paired: bool = False
     groups: tuple[str, ...] = ()
+    tokens: TokenCache | None = None
 
     def __len__(self) -> int:
         return len(self.examples)
@@ -112,8 +115,7 @@ class Rows:
 
     def among(self, others: Rows) -> Rows:
         """Return the rows whose word, token or example is also among other rows of the same corpus."""
-        stride = 1 + int(max(self.units.max(initial=0), others.units.max(initial=0)))
-        mask = np.isin(self.examples * stride + self.units, others.examples * stride + others.units)
+        mask = np.isin(row_keys(self.examples, self.units), row_keys(others.examples, others.units))
         return replace(self, examples=self.examples[mask], units=self.units[mask])
 
     def of_example(self, place: int) -> np.ndarray:
@@ -187,48 +189,50 @@ def plan_rows(
     lost, truncated = ({encoder.name: 0 for encoder in encoders} for _ in range(2))
     ids: list[str] = []
     groups: list[str] = []
-    example_indices, units, skipped = [], [], set()
+    keys: list[np.ndarray] = []
+    skipped: set[int] = set()
     candidates, seen, paired = 0, set(), False
+    cache = TokenCache(options)
     for start, window in windows(corpus):
         ids += [example.id for example in window]
         groups += [example.group for example in window]
         paired = paired or (options.kind == "word" and any(is_pair(example) for example in window))
+        indices = list(range(start, start + len(window)))
         if options.distinct:
             window, indices = _distinct(window, start, seen, skipped)
-        else:
-            indices = list(range(start, start + len(window)))
-        tokens = {encoder.name: tokenize(encoder, window, options) for encoder in encoders}
-        for number, (example, index) in enumerate(zip(window, indices, strict=True)):
-            units_by_model = {
-                encoder.name: select(tokens[encoder.name][number], options, encoder.family.reads).units
-                for encoder in encoders
-            }
-            all_units = _candidates(example, options, units_by_model)
-            common_units = all_units
-            for encoder in encoders:
-                lost[encoder.name] += len(np.setdiff1d(all_units, units_by_model[encoder.name]))
-                truncated[encoder.name] += tokens[encoder.name][number].truncated
-                common_units = np.intersect1d(common_units, units_by_model[encoder.name])
-            if options.subword == "each":
-                model_units = next(iter(units_by_model.values()))
-                common_units = model_units[np.isin(model_units, common_units)]
-            candidates += len(all_units)
-            example_indices.append(np.full(len(common_units), index, dtype=np.int64))
-            units.append(common_units)
+        tokenized = cache.tokenize(encoders, window, indices)
+        selections = [
+            select(tokens, options, encoder.family.reads)
+            for encoder, tokens in zip(encoders, tokenized, strict=True)
+        ]
+        window_keys = _candidates(window, options, selections[0])
+        candidates += len(window_keys)
+        common = np.ones(len(window_keys), dtype=bool)
+        for encoder, tokens, selection in zip(encoders, tokenized, selections, strict=True):
+            present = np.isin(window_keys, selection.keys)
+            lost[encoder.name] += int((~present).sum())
+            truncated[encoder.name] += sum(example_tokens.truncated for example_tokens in tokens)
+            common &= present
+        window_keys = window_keys[common]
+        if options.subword == "each":
+            window_keys = selections[0].keep(window_keys).keys
+        examples, units = split_keys(window_keys)
+        keys.append(row_keys(np.array(indices, dtype=np.int64)[examples], units))
         if context is not None and context.progress is not None:
             context.progress("words", len(ids), 0)
     if not ids:
         raise InputError("a corpus must hold at least one example, but it is empty.")
     check_distinct("ids of examples", ids)
-    if not sum(map(len, units)):
+    if not sum(map(len, keys)):
         raise InputError(
             "a corpus must have at least one row that every model has, but it has none; of "
             f"{candidates:,} there were lost: {', '.join(f'{n:,} in {name}' for name, n in lost.items())}."
         )
+    examples, units = split_keys(np.concatenate(keys))
     rows = Rows(
         options=options,
-        examples=np.concatenate(example_indices),
-        units=np.concatenate(units),
+        examples=examples,
+        units=units,
         ids=tuple(ids),
         lost=MappingProxyType(lost),
         truncated=MappingProxyType(truncated),
@@ -236,6 +240,7 @@ def plan_rows(
         skipped=frozenset(skipped),
         paired=paired,
         groups=() if groups == ids else tuple(groups),
+        tokens=cache,
     )
     return _sampled(rows, options)
 
@@ -281,14 +286,12 @@ def _distinct(
     return distinct_examples, indices
 
 
-def _candidates(
-    example: Example, options: RowOptions, units_by_model: Mapping[str, np.ndarray]
-) -> np.ndarray:
-    if options.kind == "word":
-        return np.arange(len(words_of(example)))
+def _candidates(examples: Sequence[Example], options: RowOptions, first: Selection) -> np.ndarray:
+    """Keys of all words, of the tokens of the first model, or of whole examples."""
     if options.kind == "token":
-        return next(iter(units_by_model.values()))
-    return np.zeros(1, np.int64)
+        return first.keys
+    counts = np.array([len(words_of(e)) if options.kind == "word" else 1 for e in examples], dtype=np.int64)
+    return row_keys(np.repeat(np.arange(len(counts)), counts), spans(np.zeros_like(counts), counts))
 
 
 def _sampled(rows: Rows, options: RowOptions) -> Rows:

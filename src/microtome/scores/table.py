@@ -12,10 +12,9 @@ from ..errors import InputError, must, unknown
 from .classes import CLASS_SCORES
 from .declare import Kind, Labels, Score
 from .numbers import NUMBER_SCORES
-from .spans import SPAN_SCORES
 from .words import WORD_SCORES
 
-_ALL = (*CLASS_SCORES, *NUMBER_SCORES, *SPAN_SCORES, *WORD_SCORES)
+_ALL = (*CLASS_SCORES, *NUMBER_SCORES, *WORD_SCORES)
 SCORES: Mapping[str, Score] = MappingProxyType({score.name: score for score in _ALL})
 
 

@@ -56,6 +56,12 @@ def is_address(text: object) -> bool:
     return isinstance(text, str) and re.fullmatch(f"[0-9a-f]{{{2 * DIGEST_BYTES}}}", text) is not None
 
 
+def check_address(text: object) -> None:
+    """Raise if a text has not the form of an address."""
+    if not is_address(text):
+        raise must("address", "40 hexadecimal digits", text)
+
+
 def canonical(value: object, name: str) -> str:
     """
     Serialize plain data as canonical JSON.

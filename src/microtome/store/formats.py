@@ -14,7 +14,6 @@ import numpy as np
 
 from ..errors import InputError, WorkError, check_plain, listed
 from .files import natural_key
-from .manifest import is_stack
 
 if TYPE_CHECKING:
     from .shards import ShardedLayer
@@ -153,9 +152,9 @@ def open_layers(path: str | os.PathLike[str]) -> list[LayerFile] | list[ShardedL
         raise InputError(f"path must be a file or a folder that exists, but got {os.fspath(path)!r}.")
     if not location.is_dir():
         return _checked(open_file(location))
-    if is_stack(location):
-        from .shards import open_stack  # which imports this module
+    from .shards import is_stack, open_stack  # which imports this module
 
+    if is_stack(location):
         return open_stack(location)
     files = [f for f in location.iterdir() if _suffix(f) in SUFFIXES and not f.name.startswith(".")]
     files = sorted((f for f in files if not f.is_dir()), key=lambda f: (natural_key(f.stem), f.name))

@@ -1,19 +1,19 @@
-"""Location of the store, and the layout of its folders."""
+"""Location of the store, the layout of its folders, and claims on names."""
 
 from __future__ import annotations
 
 import json
 import os
-from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
 from ..errors import InputError, must
 from .address import is_address
-from .files import disk, sync_folder, write_whole
-from .lock import hold
-from .reading import read_json
+from .claims import hold, is_part
+from .files import disk, read_json, sync_folder, write_whole
 
 FORMAT = "microtome/store/1"
 VARIABLE = "MICROTOME_STORE"
@@ -88,8 +88,13 @@ class StoreLayout:
 
     @property
     def locks(self) -> Path:
-        """Lock files, one per address."""
+        """Claims on addresses: which process works on what."""
         return self.root / "locks"
+
+    @property
+    def failures(self) -> Path:
+        """Records of failed work, one file per address."""
+        return self.root / "failures"
 
     def place(self, address: str) -> Path:
         """Return the folder of an entry, whether it exists or not."""
@@ -106,13 +111,38 @@ class StoreLayout:
         """Iterate over the names of folders of unfinished work."""
         yield from (name for name in listing(self.partial) if (self.partial / name).is_dir())
 
+    def present(self, addresses: Iterable[str]) -> set[str]:
+        """Return those addresses that have an entry, from the names of folders alone."""
+        asked = defaultdict[str, set[str]](set)
+        for address in addresses:
+            asked[address[:2]].add(address)
+        return {
+            address
+            for group, members in asked.items()
+            for address in members & set(listing(self.entries / group))
+        }
+
+    def states(self, address: str) -> list[Path]:
+        """List the folders of unfinished work at an address that can be resumed, the latest first."""
+        dated: list[tuple[float, Path]] = []
+        with suppress(FileNotFoundError), os.scandir(self.partial) as files:
+            for file in files:
+                if file.name.startswith(address) and (file.name == address or is_part(file.name)):
+                    with suppress(FileNotFoundError):
+                        dated.append((os.stat(file.path).st_mtime, Path(file.path)))
+        return [path for _, path in sorted(dated, reverse=True)]
+
     @contextmanager
-    def locked(self, name: str, waiting: Callable[[], None] | None = None) -> Iterator[None]:
-        """Hold a lock. Only errors of taking it are reported as those of the disk: others pass through."""
+    def locked(self, name: str, waiting: Callable[[], None] | None = None) -> Iterator[str]:
+        """
+        Hold the claim on a name; yields its token.
+
+        Only errors of claiming are reported as those of the disk: others pass through.
+        """
         with ExitStack() as stack:
             with disk(self.root):
-                stack.enter_context(hold(self.locks / name, waiting=waiting))
-            yield
+                token = stack.enter_context(hold(self.locks / name, waiting=waiting))
+            yield token or ""
 
     def check(self) -> None:
         """Raise if the folder is neither a store nor able to become one."""

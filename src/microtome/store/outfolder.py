@@ -14,9 +14,8 @@ from typing import TYPE_CHECKING
 
 from ..errors import InputError, check_plain, must
 from .entry import RECORD, read_entry
-from .files import TEMPORARY, disk, write_whole
-from .manifest import MANIFEST
-from .reading import peek_json
+from .files import TEMPORARY, disk, peek_json, write_whole
+from .shards import MANIFEST
 
 if TYPE_CHECKING:
     import pyarrow

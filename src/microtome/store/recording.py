@@ -1,10 +1,12 @@
-"""Resumable recording of a stack of layers into shards."""
+"""Resumable recording of a stack of layers into shards, in the safetensors format."""
 
 from __future__ import annotations
 
 import json
+import math
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -12,9 +14,10 @@ import numpy as np
 
 from ..errors import InputError, must
 from .address import canonical
-from .checking import check_file
+from .entry import check_file
 from .files import TEMPORARY, disk, sync_folder, write_whole
-from .manifest import (
+from .shards import (
+    DTYPES,
     JOURNAL,
     MANIFEST,
     Manifest,
@@ -23,10 +26,85 @@ from .manifest import (
     make_plan,
     manifest_text,
     read_shard,
-    shard_line,
     shard_name,
 )
-from .tensors import safetensors_pieces
+
+# Numbers converted at a time.
+_PIECE = 1 << 20
+
+
+def safetensors_pieces(arrays: Mapping[str, np.ndarray], dtype: str) -> Iterator[bytes | memoryview]:
+    """
+    Serialize arrays in the safetensors format: the length of the header, the header, the numbers.
+
+    Parameters
+    ----------
+    arrays : mapping of str to ndarray of shape (rows, features)
+        float16, float32 or float64 numbers, or for a file of bfloat16 their bits as uint16.
+    dtype : {"float16", "bfloat16", "float32"}
+        The type of the stored numbers: float32, or rounded from it to the nearest, ties to even.
+
+    Yields
+    ------
+    bytes
+    """
+    kind, stored = DTYPES[dtype]
+    header, end = {}, 0
+    for name, array in arrays.items():
+        begin, end = end, end + np.dtype(stored).itemsize * math.prod(array.shape)
+        header[name] = {"dtype": kind, "shape": list(array.shape), "data_offsets": [begin, end]}
+    text = json.dumps(header, separators=(",", ":")).encode("ascii")
+    text += b" " * (-len(text) % 8)
+    yield len(text).to_bytes(8, "little") + text
+    for name, array in arrays.items():
+        step = max(1, _PIECE // max(1, array.shape[1]))
+        for start in range(0, len(array), step):
+            piece = _convert(array[start : start + step], dtype, stored, name)
+            yield piece.reshape(-1).view(np.uint8).data
+
+
+def to_bfloat16(numbers: np.ndarray) -> np.ndarray:
+    """
+    Round float32 numbers to bfloat16: to the nearest, ties to even.
+
+    Parameters
+    ----------
+    numbers : ndarray of float32
+
+    Returns
+    -------
+    ndarray of uint16
+        The bits; NaN stays NaN.
+
+    Examples
+    --------
+    >>> [hex(bits) for bits in to_bfloat16(np.array([1.0, -2.0, np.inf], dtype=np.float32))]
+    ['0x3f80', '0xc000', '0x7f80']
+    """
+    bits = np.ascontiguousarray(numbers, dtype=np.float32).view(np.uint32)
+    upper = bits >> 16
+    # Half of the last kept bit, a little less if that bit is even; it carries into the exponent.
+    rounded = (bits + (np.uint32(0x7FFF) + (upper & 1))) >> 16
+    return np.where(np.isnan(numbers), upper | 0x40, rounded).astype(np.uint16)
+
+
+def _convert(part: np.ndarray, dtype: str, stored: str, name: str) -> np.ndarray:
+    if part.dtype.kind == "u":
+        return np.ascontiguousarray(part, dtype=stored)
+    with np.errstate(over="ignore", invalid="ignore"):
+        numbers = np.ascontiguousarray(part, dtype=np.float32)
+        if dtype == "bfloat16":
+            piece = to_bfloat16(numbers).astype(stored, copy=False)
+            lost = (piece & 0x7FFF) == 0x7F80
+        else:
+            piece = numbers.astype(stored, copy=False)
+            lost = np.isinf(piece)
+    lost &= np.isfinite(part)
+    if lost.any():
+        raise InputError(
+            f"numbers of layer {name!r} must be small enough for {dtype}, but got {float(part[lost][0]):g}."
+        )
+    return piece
 
 
 class ShardWriter:
@@ -92,7 +170,7 @@ class ShardWriter:
             ordered = {layer: arrays[layer] for layer, _ in self.plan.layers}
             mark = write_whole(self.folder / name, safetensors_pieces(ordered, self.plan.dtype))
             shard = Shard(file=name, rows=rows, bytes=mark.bytes, blake2b=mark.blake2b, meta=facts)
-            self._append(f"{shard_line(shard)}\n".encode("ascii"))
+            self._append(f"{canonical(asdict(shard), 'shard')}\n".encode("ascii"))
         self._shards.append(shard)
         return shard
 

@@ -3,48 +3,31 @@
 from __future__ import annotations
 
 import errno
-import math
 import os
 import secrets
 import time
 import warnings
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ..errors import DamageWarning, InputError, WorkError, must
-from .address import canonical, is_address
-from .checking import check_entry, find_damage, find_strays
-from .entry import RECORD, StoreEntry, read_entry
-from .files import FULL, disk, drop_temporary
+from .address import canonical, check_address, is_address
+from .claims import StoreClaim, read_claims
+from .entry import StoreEntry, check_entry, find_damage, find_strays, read_entry
+from .failures import FailureRecord, find_broken_failures, forgive, read_failures, record_failure
+from .files import disk
 from .layout import StoreLayout, listing
 from .layout import find_store as find_store
-from .sweeping import (
-    DAY,
-    GRACE_HOURS,
-    HOUR,
-    Partial,
-    Removed,
-    Sweep,
-    discard,
-    drop_locks,
-    drop_remains,
-    idle_works,
-    list_partial,
-    old_entries,
-    set_aside,
-)
-from .work import Work, make_order, settle
+from .sweeping import GRACE_HOURS, Partial, Sweep, discard, list_partial, set_aside, sweep
+from .work import NO_ROOM, Work, make_order, settle, working
 
 if TYPE_CHECKING:
     from ..context import Progress  # which imports numpy
 
 # A missing record is damage; an unreadable one is not.
 _LOST = frozenset({errno.ENOENT, errno.EISDIR, errno.ENOTDIR})
-# Errors of a full or read-only disk.
-NO_ROOM = FULL | {errno.EROFS}
-_RESUMABLE = "what was done before is kept, and the same command goes on from there"
 
 
 class Shelf:
@@ -116,8 +99,7 @@ class Shelf:
         -------
         StoreEntry or None
         """
-        if not is_address(address):
-            raise must("address", "40 hexadecimal digits", address)
+        check_address(address)
         folder = self._layout.place(address)
         try:
             return read_entry(folder) if folder.is_dir() else None
@@ -216,8 +198,8 @@ class Shelf:
         """
         Begin or resume a piece of work, or find it finished.
 
-        Only one process at a time works on an address; others wait until it has finished or died. The files
-        of a killed process are still in the folder.
+        Only one process at a time works on an address; others wait until it has finished or died, or gives no
+        sign of life. The files of a killed process are still in the folder.
 
         Parameters
         ----------
@@ -233,38 +215,67 @@ class Shelf:
         Work
         """
         order = make_order(address, kind, specification, inputs, self.command)
-        folder = self._layout.partial / order.address
-
         if (entry := self._known(order)) is not None:
             yield Work(self._layout, order, entry)
             return
         self._layout.make()
-        with self._layout.locked(order.address, waiting):
-            # The previous holder of the lock may have finished it.
-            entry = self._known(order)
-            if entry is None:
-                with disk(folder):
-                    folder.mkdir(exist_ok=True)
-                    drop_temporary(folder)
-                    (folder / RECORD).unlink(missing_ok=True)
-            with disk(self.root, note=_RESUMABLE, only=NO_ROOM):
-                yield Work(self._layout, order, entry)
+        with working(self._layout, order, self._known, waiting) as work:
+            yield work
 
     @contextmanager
     def alone(self, address: str) -> Iterator[None]:
         """
-        Hold the lock of a piece of work that creates and removes several entries.
+        Claim a piece of work that creates and removes several entries.
 
         Parameters
         ----------
         address : str
-            The address of the work; other processes that lock the same address wait.
+            The address of the work; other processes that claim the same address wait.
         """
-        if not is_address(address):
-            raise must("address", "40 hexadecimal digits", address)
+        check_address(address)
         self._layout.make()
         with self._layout.locked(address):
             yield
+
+    def running(self) -> dict[str, StoreClaim]:
+        """Return the live claims on addresses: which host and process works on what."""
+        with disk(self.root):
+            claims = read_claims(self._layout.locks)
+        return {address: claim for address, claim in claims.items() if is_address(address)}
+
+    def fail(self, address: str, *, message: str, kind: str) -> FailureRecord:
+        """
+        Record a failed attempt at a piece of work; the record goes when its entry is made.
+
+        Parameters
+        ----------
+        address : str
+        message : str
+            One sentence.
+        kind : str
+            Such as the name of the error.
+
+        Returns
+        -------
+        FailureRecord
+        """
+        return record_failure(self._layout, address, message, kind)
+
+    def failures(self) -> dict[str, FailureRecord]:
+        """Return the records of failures at addresses without an entry."""
+        records = read_failures(self._layout)
+        entries = self.has(records)
+        return {address: record for address, record in records.items() if address not in entries}
+
+    def forgive(self, address: str) -> bool:
+        """Remove the record of failures at an address, and return whether there was one."""
+        check_address(address)
+        with disk(self.root):
+            return forgive(self._layout, address)
+
+    def has(self, addresses: Iterable[str]) -> set[str]:
+        """Return those addresses that have an entry; no record is read."""
+        return self._layout.present(addresses)
 
     def addresses(self) -> list[str]:
         """List the addresses of all entries, including those that cannot be read."""
@@ -305,7 +316,9 @@ class Shelf:
             One sentence per problem.
         """
         addresses = self.addresses() if address is None else [self.find(address)]
-        problems = list(find_strays(self._layout)) if address is None else []
+        problems = (
+            [*find_strays(self._layout), *find_broken_failures(self._layout)] if address is None else []
+        )
         for position, name in enumerate(addresses, start=1):
             problems += check_entry(self._layout.place(name))
             if progress is not None:
@@ -325,8 +338,7 @@ class Shelf:
         bool
             Whether it existed.
         """
-        if not is_address(address):
-            raise must("address", "40 hexadecimal digits", address)
+        check_address(address)
         with disk(self.root):
             return discard(self._layout, self._layout.place(address))
 
@@ -349,8 +361,8 @@ class Shelf:
         Parameters
         ----------
         older_than_days : float, optional
-            Remove entries that were finished longer ago; by default none. Records of looks at certifying
-            examples are kept, since guarantees depend on them.
+            Remove entries that were finished longer ago, and records of failures; by default none. Records of
+            looks at certifying examples are kept, since guarantees depend on them.
         keep : sequence of str
             Kinds of entries that are kept at any age.
         partial : bool
@@ -364,28 +376,14 @@ class Shelf:
         -------
         Sweep
         """
-        if older_than_days is not None and not (0 <= older_than_days < math.inf):
-            raise must("older_than_days", "a number of days, at least 0", older_than_days)
-        if isinstance(keep, str):
-            raise must("keep", "a sequence of kinds", keep)
-        if not (0 <= grace_hours < math.inf):
-            raise must("grace_hours", "a number of hours, at least 0", grace_hours)
-        layout = self._layout
-        before = None if older_than_days is None else time.time() - older_than_days * DAY
-        grace = time.time() - grace_hours * HOUR
-        removed: list[Removed] = []
-        young = 0
-        with disk(self.root):
-            candidates = (*old_entries(layout, before, keep), *idle_works(layout, before, partial))
-            for candidate, changed, remove in candidates:
-                if grace_hours and changed > grace:
-                    young += 1
-                elif dry_run or remove():
-                    removed.append(candidate)
-            removed += drop_remains(layout, dry_run)
-            if not dry_run:
-                drop_locks(layout)
-        return Sweep(removed=tuple(removed), dry_run=dry_run, young=young)
+        return sweep(
+            self._layout,
+            older_than_days=older_than_days,
+            keep=keep,
+            partial=partial,
+            dry_run=dry_run,
+            grace_hours=grace_hours,
+        )
 
     def _known(self, order: StoreEntry) -> StoreEntry | None:
         entry = self.get(order.address)

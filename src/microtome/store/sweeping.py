@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 import secrets
 import shutil
@@ -14,12 +15,13 @@ from functools import partial as partial_call
 from pathlib import Path
 from typing import Literal
 
-from ..errors import WorkError
+from ..errors import WorkError, must
 from .address import is_address
+from .claims import drop_part, hold, is_part, read_claims
 from .entry import read_entry
+from .failures import failure_files, forgive
 from .files import disk
 from .layout import StoreLayout, listing
-from .lock import hold, is_held
 
 HOUR = 3_600.0
 DAY = 24 * HOUR
@@ -63,8 +65,9 @@ class Removed:
 
     Parameters
     ----------
-    what : {"entry", "work", "trash", "damaged"}
-        A finished entry, unfinished work, the remains of an earlier removal, or a damaged entry.
+    what : {"entry", "work", "trash", "damaged", "failure"}
+        A finished entry, unfinished work, the remains of an earlier removal, a damaged entry, or a record of
+        failures.
     name : str
         Its address, where it has one.
     kind : str
@@ -72,7 +75,7 @@ class Removed:
     bytes : int
     """
 
-    what: Literal["entry", "work", "trash", "damaged"]
+    what: Literal["entry", "work", "trash", "damaged", "failure"]
     name: str
     kind: str = ""
     bytes: int
@@ -101,19 +104,58 @@ class Sweep:
         return sum(removal.bytes for removal in self.removed)
 
 
+def sweep(
+    layout: StoreLayout,
+    *,
+    older_than_days: float | None,
+    keep: Sequence[str],
+    partial: bool,
+    dry_run: bool,
+    grace_hours: float,
+) -> Sweep:
+    """Collect garbage; see `Shelf.gc`."""
+    if older_than_days is not None and not (0 <= older_than_days < math.inf):
+        raise must("older_than_days", "a number of days, at least 0", older_than_days)
+    if isinstance(keep, str):
+        raise must("keep", "a sequence of kinds", keep)
+    if not (0 <= grace_hours < math.inf):
+        raise must("grace_hours", "a number of hours, at least 0", grace_hours)
+    before = None if older_than_days is None else time.time() - older_than_days * DAY
+    grace = time.time() - grace_hours * HOUR
+    removed: list[Removed] = []
+    young = 0
+    with disk(layout.root):
+        candidates = (
+            *old_entries(layout, before, keep),
+            *idle_works(layout, before, partial),
+            *old_failures(layout, before),
+        )
+        for candidate, changed, remove in candidates:
+            if grace_hours and changed > grace:
+                young += 1
+            elif dry_run or remove():
+                removed.append(candidate)
+        removed += drop_remains(layout, dry_run)
+        if not dry_run:
+            drop_claims(layout)
+    return Sweep(removed=tuple(removed), dry_run=dry_run, young=young)
+
+
 def list_partial(layout: StoreLayout) -> list[Partial]:
     """List all unfinished work."""
     works = []
+    claims = read_claims(layout.locks)
     for name in layout.works():
         address, _, suffix = name.partition(".")
         if is_address(address):
+            resumable = not suffix or is_part(name)
             size, changed = measure(layout.partial / name)
             works.append(
                 Partial(
                     address=address,
                     folder=layout.partial / name,
-                    resumable=not suffix,
-                    running=is_held(layout.locks / name),
+                    resumable=resumable,
+                    running=(address if resumable else name) in claims,
                     bytes=size,
                     changed=changed,
                 )
@@ -208,10 +250,17 @@ def idle_works(layout: StoreLayout, before: float | None, partial: bool) -> Iter
 
 
 def _discard_work(layout: StoreLayout, work: Partial) -> bool:
-    with hold(layout.locks / work.folder.name, wait=False) as state:
-        # Without locks a running process cannot be detected; work unchanged for a day counts as abandoned.
-        resting = time.time() - work.changed > DAY
-        return (state == "held" or (state == "unsupported" and resting)) and discard(layout, work.folder)
+    with hold(layout.locks / (work.address if work.resumable else work.folder.name), wait=False) as token:
+        return token is not None and discard(layout, work.folder)
+
+
+def old_failures(layout: StoreLayout, before: float | None) -> Iterator[Candidate]:
+    """Iterate over records of failures whose last attempt was before a time."""
+    for address, path in failure_files(layout).items() if before is not None else ():
+        size, changed = measure(path)
+        if before is not None and changed <= before:
+            removal = Removed(what="failure", name=address, bytes=size)
+            yield removal, changed, partial_call(forgive, layout, address)
 
 
 def drop_remains(layout: StoreLayout, dry_run: bool) -> Iterator[Removed]:
@@ -228,10 +277,12 @@ def drop_remains(layout: StoreLayout, dry_run: bool) -> Iterator[Removed]:
             yield Removed(what=what, name=name.partition(".")[0], bytes=size)
 
 
-def drop_locks(layout: StoreLayout) -> None:
-    """Remove the lock files that killed processes have left."""
+def drop_claims(layout: StoreLayout) -> None:
+    """Remove the claims that killed processes have left."""
     for name in listing(layout.locks):
-        if not (layout.partial / name).exists():
+        if is_part(name):
+            drop_part(layout.locks / name)
+        elif not (layout.partial / name).exists() and not layout.states(name):
             with hold(layout.locks / name, wait=False):
                 pass
 

@@ -7,15 +7,15 @@ import json
 import os
 import stat
 import time
-from collections.abc import Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from ..errors import InputError, must
+from ..errors import InputError, WorkError
 from .address import address as make_address
-from .address import canonical, is_address
+from .address import canonical, check_address
 from .entry import (
     RECORD,
     StoreEntry,
@@ -26,9 +26,15 @@ from .entry import (
     read_entry,
     write_entry,
 )
-from .files import disk, drop_temporary, mark_file, sync_folder
+from .failures import forgive
+from .files import FULL, disk, drop_temporary, mark_file, refresh, sync_folder
 from .layout import StoreLayout
+from .resuming import enter, leave, place, taken_over
 from .sweeping import discard
+
+# Errors of a full or read-only disk.
+NO_ROOM = FULL | {errno.EROFS}
+_RESUMABLE = "what was done before is kept, and the same command goes on from there"
 
 
 class Work:
@@ -42,11 +48,15 @@ class Work:
         See `make_order`.
     entry : StoreEntry or None
         The finished entry; if there is one, nothing is left to do.
+    token : str
+        Of the claim on the address.
     """
 
-    def __init__(self, layout: StoreLayout, order: StoreEntry, entry: StoreEntry | None) -> None:
+    def __init__(
+        self, layout: StoreLayout, order: StoreEntry, entry: StoreEntry | None, token: str = ""
+    ) -> None:
         self.address, self.entry = order.address, entry
-        self._layout, self._order = layout, order
+        self._layout, self._order, self._token = layout, order, token
         self._start = time.monotonic()
 
     @property
@@ -57,7 +67,7 @@ class Work:
                 f"the folder of a work must be asked for before it is finished, but {self.address} is "
                 "already in the store."
             )
-        return self._layout.partial / self.address
+        return place(self._layout, self.address, self._token)
 
     def finish(
         self, provenance: Mapping[str, Any] | None = None, *, seconds: float | None = None
@@ -75,10 +85,65 @@ class Work:
         Returns
         -------
         StoreEntry
+            That of the first writer.
         """
         spent = time.monotonic() - self._start if seconds is None else seconds
-        self.entry = settle(self._layout, self._order, self.folder, provenance or {}, spent)
+        folder = self.folder
+        try:
+            self.entry = settle(self._layout, self._order, folder, provenance or {}, spent)
+        except (OSError, WorkError) as problem:
+            if folder.is_dir():
+                raise
+            # Another process has taken over, and may have finished it.
+            target = self._layout.place(self.address)
+            refresh(target.parent)
+            if not target.is_dir():
+                raise taken_over(self.address) from problem
+            self.entry = read_entry(target)
         return self.entry
+
+
+@contextmanager
+def working(
+    layout: StoreLayout,
+    order: StoreEntry,
+    look: Callable[[StoreEntry], StoreEntry | None],
+    waiting: Callable[[], None] | None,
+) -> Iterator[Work]:
+    """
+    Claim a piece of work, and go on from the files that are there.
+
+    Parameters
+    ----------
+    layout : StoreLayout
+    order : StoreEntry
+        See `make_order`.
+    look : callable
+        Looks the entry up.
+    waiting : callable, optional
+        Called once if another process works on it.
+
+    Yields
+    ------
+    Work
+    """
+    with layout.locked(order.address, waiting) as token:
+        for folder in (layout.entries, layout.place(order.address).parent):
+            refresh(folder)
+        # The previous holder of the claim may have finished it.
+        work = Work(layout, order, look(order), token)
+        try:
+            if work.entry is None:
+                with disk(layout.partial / order.address):
+                    enter(layout, order.address, token)
+            with disk(layout.root, note=_RESUMABLE, only=NO_ROOM):
+                yield work
+        except Exception as problem:
+            if work.entry is None and not work.folder.is_dir():
+                raise taken_over(order.address) from problem
+            raise
+        finally:
+            leave(layout, order.address, token)
 
 
 def make_order(
@@ -86,8 +151,8 @@ def make_order(
 ) -> StoreEntry:
     """Validate an entry that is to be made: it has no files yet, and of its provenance only the command."""
     derived = make_address(specification, inputs)
-    if address is not None and not is_address(address):
-        raise must("address", "40 hexadecimal digits", address)
+    if address is not None:
+        check_address(address)
     check_kind(kind)
     return StoreEntry(
         address=address or derived,
@@ -146,6 +211,7 @@ def settle(
                 raise
             # Another writer was first.
             discard(layout, folder)
+        forgive(layout, order.address)
         sync_folder(target.parent)
         for name in (RECORD, *files):
             # Protects the files from changes by path, except by root.

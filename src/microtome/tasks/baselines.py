@@ -9,7 +9,7 @@ from typing import Any, get_args
 import numpy as np
 
 from ..errors import must, unknown
-from .items import Kind
+from .task import Kind
 
 
 def baseline(

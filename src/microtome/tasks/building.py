@@ -11,9 +11,8 @@ from typing import Any, Protocol
 from ..corpora.hub import SCHEME, HubRows, prepare
 from ..errors import InputError
 from .card import Card, Form, Hub
-from .items import Split
-from .reading.shaping import Shaping, collect_labels, shape
-from .task import Task
+from .shaping import Shaping, collect_labels, shape
+from .task import Split, Task
 
 Notes = Callable[[str, int], tuple[str, ...]]
 

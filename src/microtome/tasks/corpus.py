@@ -9,16 +9,14 @@ from types import MappingProxyType
 from typing import Any
 
 from ..arguments import checked
-from ..corpora.declare import Reader
-from ..corpora.examples import RULES, Example
+from ..corpora.examples import RULES, Example, Reader
 from ..corpora.files import File
 from ..corpora.opening import Corpus
 from ..corpora.opening import corpus as open_corpus
 from ..errors import must, unknown
 from ..store.address import address
-from .items import Item, Kind, Split
 from .loading import task
-from .task import Task
+from .task import Item, Kind, Split, Task
 
 SCHEME = "task:"
 READER = "task"

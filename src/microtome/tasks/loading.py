@@ -13,9 +13,8 @@ from ..corpora.hub import SCHEME
 from ..errors import InputError, must, unknown
 from .building import HubRecords, build_task
 from .card import Card, read_card
+from .formats import Records, SplitFile, beside, find_files, find_whole
 from .own import own_task
-from .reading.finding import SplitFile, beside, find_files, find_whole
-from .reading.formats import Records
 from .subset import cut
 from .table import TASKS, names, resolve
 from .task import Task
@@ -105,6 +104,8 @@ def _without_card(identifier: str, data: Any, revision: Any, seed: int, options:
         return own_task(identifier, seed=seed, **options)
     from .generated.table import GENERATED
 
+    if identifier not in GENERATED and Path(identifier).suffix:
+        raise must("task", "a file that exists, or a name of `microtome ls tasks`", identifier)
     if identifier not in GENERATED:
         raise unknown("task", identifier, names())
     sizes = options.pop("sizes", None)
@@ -158,9 +159,13 @@ def _from_hub(card: Card, folder: str, revision: str | None) -> Task:
 
 def _from_files(card: Card, data: str, seed: int) -> Task:
     local = card.local
-    if Path(data).is_file() or (local.whole and not _has_files(card, data)):
-        return _from_one(card, data, seed)
-    folder, files = find_files(card, data)
+    try:
+        folder, files = find_files(card, data)
+    except InputError:
+        path = find_whole(card, data)
+        if path is None:
+            raise
+        return _from_one(card, path, seed)
     sources = {split: _records(card, split, file) for split, file in files.items()}
     joined = card.shape == "hellaswag" and _is_joined(sources)
 
@@ -199,21 +204,8 @@ def _is_joined(sources: Mapping[str, Records]) -> bool:
     return any("ctx_a" not in record for records in sources.values() for record in islice(records, 1))
 
 
-def _has_files(card: Card, data: str) -> bool:
-    try:
-        find_files(card, data)
-    except InputError:
-        return False
-    return True
-
-
-def _from_one(card: Card, data: str, seed: int) -> Task:
+def _from_one(card: Card, path: Path, seed: int) -> Task:
     """Divide a single file into splits."""
-    path = find_whole(card, data)
-    if path is None:
-        # Raises an error that lists the expected files.
-        find_files(card, data)
-        raise must("data", "a folder", data)
     undivided = build_task(
         card,
         {"whole": Records(path=path, format=card.local.format)},

@@ -9,12 +9,12 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
-from ..corpora.packed import split_name
-from ..errors import InputError, check_plain, must
+from ..corpora.files import split_name
+from ..errors import InputError, check_plain, must, shown
 from .building import build_task
 from .card import Card, Columns, Local
-from .reading.formats import Records
-from .reading.shaping import as_label
+from .formats import Records
+from .shaping import as_label
 from .subset import cut
 from .task import Task
 
@@ -80,11 +80,13 @@ def own_task(
     files = _files(path)
     for role, column in (("text", text), ("label", label)):
         if not isinstance(column, str) or not column:
-            column_names = ", ".join(next(iter(next(iter(files.values()))), {}))
-            hint = (
-                f" ({column_names}), such as --column {role}=NAME on the command line" if column_names else ""
+            column_names = list(next(iter(next(iter(files.values()))), {}))
+            hint = f" ({', '.join(column_names)})" if column_names else ""
+            got = "none is given" if column is None else f"got {shown(column)}"
+            raise InputError(
+                f"{role} must be the name of a column of {source}{hint}, on the command line as --column "
+                f"{role}={column_names[0] if column_names else 'NAME'}, but {got}."
             )
-            raise must(role, f"the name of a column of {source}{hint}", column)
     if kind is not None and kind not in SCORES:
         raise must("kind", f"one of {', '.join(SCORES)} for a table of one's own", kind)
     roles = {"text": text, "pair": pair, "label": label, "group": group or text}

@@ -13,8 +13,7 @@ from ..arguments import checked
 from ..checks import whole_number
 from ..errors import InputError, must
 from ..randomness import generator
-from .items import Split
-from .task import Task
+from .task import Split, Task
 
 BINS = 10  # of the targets of a regression task
 # A group is taken only after this many times its size, so that a subset is nearly of the requested size.

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from functools import cache
 from importlib.resources import files
-from importlib.resources.abc import Traversable
 from types import MappingProxyType
 
 from .card import Card, read_card
@@ -36,33 +36,31 @@ ALIASES: Mapping[str, str] = MappingProxyType(
 )
 
 
-def _folder() -> Traversable:
-    return files("microtome.tasks").joinpath("cards")
+@cache
+def _card_names() -> tuple[str, ...]:
+    filenames = (file.name for file in files("microtome.tasks").joinpath("cards").iterdir())
+    return tuple(sorted(name.removesuffix(".toml") for name in filenames if name.endswith(".toml")))
+
+
+@cache
+def _card(name: str) -> Card:
+    file = files("microtome.tasks").joinpath("cards", f"{name}.toml")
+    return read_card(file.read_text(encoding="utf-8"), f"{name}.toml")
 
 
 class _Cards(Mapping[str, Card]):
     """The cards of the package; each file is read once, on demand."""
 
-    def __init__(self) -> None:
-        self._read: dict[str, Card] = {}
-        self._names: tuple[str, ...] = ()
-
     def __getitem__(self, name: str) -> Card:
-        if name not in self._read:
-            if name not in tuple(self):
-                raise KeyError(name)
-            file = _folder().joinpath(f"{name}.toml")
-            self._read[name] = read_card(file.read_text(encoding="utf-8"), f"{name}.toml")
-        return self._read[name]
+        if name not in _card_names():
+            raise KeyError(name)
+        return _card(name)
 
     def __iter__(self) -> Iterator[str]:
-        if not self._names:
-            filenames = (file.name for file in _folder().iterdir())
-            self._names = tuple(sorted(n.removesuffix(".toml") for n in filenames if n.endswith(".toml")))
-        return iter(self._names)
+        return iter(_card_names())
 
     def __len__(self) -> int:
-        return len(tuple(iter(self)))
+        return len(_card_names())
 
 
 TASKS: Mapping[str, Card] = _Cards()

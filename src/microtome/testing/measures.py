@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from ..comparison.rowwise import footprint
+from ..comparison.routes import footprint
 from ..comparison.similarity import similarity_matrix
 from ..errors import MicrotomeError, SmallSampleWarning
 from ..findings.maps import Map

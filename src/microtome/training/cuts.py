@@ -9,13 +9,13 @@ from typing import Any
 
 import numpy as np
 
+from ..checks import whole_number
 from ..context import SILENT, Context
 from ..encoders.partial_forward import Cut as Cut
 from ..encoders.partial_forward import check_cuts, walk
 from ..errors import must
 from ..lazy import torch
-from ..tasks.items import Split
-from ..tasks.task import Task
+from ..tasks.task import Split, Task
 from .heads.decoding import answers, decode
 from .inputs import Features, by_length, collate, encode
 from .models.taskmodel import TaskModel
@@ -97,7 +97,7 @@ def every_truncation(depth: int) -> dict[int, Cut]:
     >>> every_truncation(3)
     {1: (1,), 2: (1, 2), 3: (1, 2, 3)}
     """
-    _check_depth(depth)
+    depth = whole_number("depth", depth, 1)
     return {count: tuple(range(1, count + 1)) for count in range(1, depth + 1)}
 
 
@@ -120,18 +120,13 @@ def every_span(depth: int) -> dict[tuple[int, int], Cut]:
     >>> every_span(2)
     {(1, 1): (2,), (1, 2): (), (2, 2): (1,)}
     """
-    _check_depth(depth)
+    depth = whole_number("depth", depth, 1)
     blocks = tuple(range(1, depth + 1))
     return {
         (first, last): blocks[: first - 1] + blocks[last:]
         for first in blocks
         for last in range(first, depth + 1)
     }
-
-
-def _check_depth(depth: int) -> None:
-    if isinstance(depth, bool) or not isinstance(depth, int) or depth < 1:
-        raise must("depth", "a whole number of at least 1", depth)
 
 
 def depth_of(model: TaskModel) -> int:
@@ -201,7 +196,6 @@ def layer_states(
     *,
     cuts: Sequence[Cut] | None = None,
     context: Context = SILENT,
-    autocast: Autocast = contextlib.nullcontext,
 ) -> np.ndarray:
     """
     Read one vector per example from every layer, in one pass.
@@ -215,7 +209,7 @@ def layer_states(
         normalizes its last states, to a Tensor of shape (examples, width).
     cuts : sequence of tuple of int, optional
         Cuts whose last states are read; all layers, from the embedding output on, when absent.
-    context, autocast
+    context
         As in `predict`.
 
     Returns
@@ -223,8 +217,6 @@ def layer_states(
     ndarray of float32 of shape (layers, examples, width)
         In the order of the features.
     """
-    import numpy as np
-
     layer_cuts = [(), *every_truncation(depth_of(model)).values()] if cuts is None else list(cuts)
     rows: list[list[np.ndarray]] = [[] for _ in layer_cuts]
     order: list[int] = []
@@ -234,7 +226,7 @@ def layer_states(
         if number == 0:
             order.extend(indices)
 
-    outputs_of_cuts(model, features, layer_cuts, use, read=pick, context=context, autocast=autocast)
+    outputs_of_cuts(model, features, layer_cuts, use, read=pick, context=context)
     inverse = np.argsort(order)
     return np.stack([np.concatenate(batches)[inverse] for batches in rows])
 

@@ -15,13 +15,12 @@ from ..context import SILENT, Context
 from ..encoders.loading import WINDOWS
 from ..errors import InputError
 from ..inference.estimate import Estimate
-from ..inference.scoring import score_interval
+from ..inference.scoring import score_interval, several_groups
 from ..lazy import torch
 from ..scores.table import find_score
-from ..store.reading import as_written, read_columns, read_record
+from ..store.files import as_written, read_columns, read_record
 from ..tasks.baselines import baseline
-from ..tasks.items import Split
-from ..tasks.task import Task
+from ..tasks.task import Split, Task
 from .cuts import predict
 from .evaluation import Evaluation
 
@@ -52,12 +51,13 @@ def score_answers(
     """
     targets = [item.target for item in split]
     groups = [item.group for item in split]
-    grouped = groups if 1 < len(set(groups)) < len(groups) else None
     if task.kind == "language_modeling":
         targets = [None] * len(predictions)
 
     def estimate(score: Any) -> Estimate:
-        return score_interval(score, predictions, targets, task.labels, groups=grouped, level=level)
+        return score_interval(
+            score, predictions, targets, task.labels, groups=several_groups(groups), level=level
+        )
 
     baseline_scores: dict[str, float] = {}
     if train is not None:

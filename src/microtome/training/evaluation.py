@@ -14,8 +14,9 @@ from typing import Any, ClassVar
 
 from ..findings.claims.claim import Claim
 from ..findings.claims.render import render
-from ..findings.claims.scores import baseline_of, difference_claim, score_claim
+from ..findings.claims.tuning import baseline_of, difference_claim, score_claim
 from ..findings.results import plain as plain_data
+from ..findings.words import coverage
 from ..inference.answers import Answers
 from ..inference.estimate import Estimate
 from ..inference.pairing import Comparison, compare_scores
@@ -41,7 +42,7 @@ class Evaluation:
     ids, groups : tuple of str
         Of the examples.
     targets, predictions : tuple
-        In the form of the task's kind; see `microtome.tasks.items.Item`.
+        In the form of the task's kind; see `microtome.tasks.task.Item`.
     scores : mapping of str to Estimate
         Every score of the task, with intervals over examples.
     score : Estimate
@@ -141,7 +142,7 @@ class Evaluation:
     def methods(self) -> str:
         """A paragraph for a paper."""
         interval = self.score.interval
-        certainty = "" if interval is None else f", with {interval.level * 100:g} % intervals over examples"
+        certainty = "" if interval is None else f", with {coverage(interval.level)} intervals over examples"
         return (
             f"The model was scored on the {len(self.ids):,} examples of {self.task}/{self.split} by "
             f"{', '.join(self.scores)}{certainty}."

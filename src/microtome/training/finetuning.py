@@ -8,7 +8,8 @@ import math
 import os
 import time
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -27,7 +28,7 @@ from .evaluating import guessed_from, score_answers, write_windows
 from .evaluation import Evaluation
 from .inputs import collate, encode
 from .models.methods import set_head_dropout, trainable
-from .models.modeling import TaskModel, build
+from .models.modeling import build
 from .models.saving import save
 from .opening import open_tuned
 from .optimization.cuda_graphs import LENGTHS
@@ -81,8 +82,8 @@ def finetune(
     cached : bool
         Whether the frozen bottom blocks run once per example, without dropout, and every update reuses their
         states. At least the embeddings and the first block must be frozen.
-    dtype : {"float32", "tf32", "bfloat16", "float16"}
-        Arithmetic of matrix products.
+    dtype : {"auto", "float32", "tf32", "bfloat16", "float16"}
+        Arithmetic of matrix products. By default bfloat16 on a GPU that has it, and float32 elsewhere.
     checkpoints : "epochs" or sequence of int
         Also save the model, and log its score, after each epoch or after these updates.
     state_seconds : float
@@ -132,9 +133,9 @@ def finetune_in_store(
     """
     context, options = split_context({**options, "context": context})
     with using_threads(context.threads):
-        accelerator = make_accelerator(context.device, options.get("dtype", TuningOptions().dtype))
-        shared = {"device": context.device, "processes": accelerator.num_processes}
-        request = ask(encoder, task, recipe, **shared, **options)
+        processes = int(os.environ.get("WORLD_SIZE", "1"))
+        request = ask(encoder, task, recipe, device=context.device, processes=processes, **options)
+        accelerator = make_accelerator(context.device, request.specification["precision"])
         return _run(request, records or TrainingRecords(), accelerator, context)
 
 
@@ -143,10 +144,7 @@ def _run(
 ) -> tuple[str, str]:
     """Train what a request asks for, or find it in the store: its folder and address."""
     shelf = Shelf(context.store, context.command)
-
-    def begin(folder: Path) -> TrainingRun:
-        return TrainingRun.begin(request, folder, accelerator=accelerator, context=context)
-
+    begin = partial(TrainingRun, request, accelerator, context)
     if not accelerator.is_main_process:
         # The first of several processes owns the store; the others train with it and receive the result.
         stored, folder = _agree(accelerator)
@@ -176,49 +174,27 @@ def _agree(accelerator: Any, message: tuple[Any, Any] | None = None) -> tuple[An
     return received[0], received[1]
 
 
-@dataclass(frozen=True, kw_only=True)
 class TrainingRun:
     """
-    A fine-tuning run: the model and all that its training needs.
+    A fine-tuning run; owns its model, which is built for it.
 
     Parameters
     ----------
     request : TuningRequest
-    model : TaskModel
-        Before its first update.
     accelerator : accelerate.Accelerator
+    context : Context
     folder : Path
         Folder of the run.
-    context : Context
-    learning : str
-        Description of the trained weights.
     """
 
-    request: TuningRequest
-    model: TaskModel
-    accelerator: Any
-    folder: Path
-    context: Context
-    learning: str
-
-    @classmethod
-    def begin(
-        cls, request: TuningRequest, folder: Path, *, accelerator: Any, context: Context
-    ) -> TrainingRun:
-        """Build the model."""
-        model = build(request.encoder, request.task, request.head, seed=request.seeds.init)
+    def __init__(self, request: TuningRequest, accelerator: Any, context: Context, folder: Path) -> None:
+        self.request, self.accelerator, self.context, self.folder = request, accelerator, context, folder
+        self.model = build(request.encoder, request.task, request.head, seed=request.seeds.init)
         if request.recipe.dropout is not None:
-            set_head_dropout(model, request.recipe.dropout)
-        learning = trainable(model, request.specification["method"], frozen=request.frozen)
-        model.to(accelerator.device)
-        return cls(
-            request=request,
-            model=model,
-            accelerator=accelerator,
-            folder=folder,
-            context=context,
-            learning=learning.said,
-        )
+            set_head_dropout(self.model, request.recipe.dropout)
+        trained = trainable(self.model, request.specification["method"], frozen=request.frozen)
+        self.learning = trained.said
+        self.model.to(accelerator.device)
 
     def features(self) -> list[Any]:
         """Encode the training examples as model inputs."""
@@ -240,7 +216,7 @@ class TrainingRun:
         """Train the model; return its course and the addresses of the saved checkpoints."""
         request, features = self.request, self.features()
         save_at = checkpoint_updates(request.checkpoints, request.recipe, len(features))
-        with self._batches(features) as collate_batch:
+        with self._collating(features) as collate_batch:
             course = train(
                 self.model,
                 features,
@@ -255,19 +231,18 @@ class TrainingRun:
                     save_at=save_at,
                     context=self.context,
                 ),
-                cuda_graphs=not request.cached,
-                tf32=request.specification["precision"] == "tf32",
+                dtype=request.specification["precision"],
+                cached=request.cached,
             )
         return course, [self._address(update) for update in sorted(save_at) if update <= course.updates]
 
     @contextlib.contextmanager
-    def _batches(self, features: Sequence[Any]) -> Iterator[Callable[[Sequence[Any]], dict[str, Any]]]:
+    def _collating(self, features: Sequence[Any]) -> Iterator[Callable[[Sequence[Any]], dict[str, Any]]]:
         """Yield the collate function, which adds the states of the frozen blocks if they are cached."""
         accelerator = self.accelerator
         if not self.request.cached:
             multiple = LENGTHS if accelerator.device.type == "cuda" else 1
-            longest = self.request.longest
-            yield lambda examples: collate(examples, accelerator.device, multiple=multiple, longest=longest)
+            yield partial(collate, multiple=multiple, longest=self.request.longest)
             return
         with Bottom(
             self.model,
@@ -277,7 +252,7 @@ class TrainingRun:
             autocast=accelerator.autocast,
             context=self.context,
         ) as bottom:
-            yield lambda examples: bottom.add(collate(examples, accelerator.device), examples)
+            yield lambda examples: bottom.add(collate(examples), examples)
 
     def judge(self) -> Evaluation:
         """Evaluate the current model."""
@@ -356,12 +331,9 @@ class TrainingRun:
 
 def _plain(course: TrainingCourse) -> dict[str, Any]:
     return {
-        "updates": course.updates,
-        "planned": course.planned,
+        **asdict(course),
         "seconds": round(course.seconds, 3),
-        "resumed": course.resumed,
         "losses": [[update, loss if math.isfinite(loss) else None] for update, loss in course.losses],
-        "diverged": course.diverged,
         "finished": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
     }
 

@@ -6,20 +6,19 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from types import MappingProxyType
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 
 from ..encoders.tokens import Tokenizer, Tokens, TokenWindow
-from ..errors import InputError, must
+from ..errors import InputError
 from ..lazy import torch
 from ..randomness import generator
-from ..tasks.items import Item
-from ..tasks.task import Task
-from .heads.losses import HIDDEN
-from .heads.spans import span_targets
+from ..tasks.task import Item, Task
 
 MASKED = 0.15
+# Targets with this value are ignored.
+HIDDEN = -100
 _STRIDE = 128
 
 
@@ -37,13 +36,11 @@ class Features:
     targets : mapping of str to ndarray
         `labels`; `starts` and `ends`; `heads` and `relations`. Empty for examples without a target.
     words : ndarray of int of shape (words,), optional
-        The token that represents each word; -1 where there is none.
+        The token that represents each word; -1 where there is none: truncated, or dropped by the tokenizer.
     offsets : ndarray of int of shape (tokens, 2), optional
         Span: the range of characters of each token of the passage; -1 for other tokens.
     null : int
         Span: the token that represents "no answer in this window".
-    lost : int
-        Number of words without a token: truncated, or dropped by the tokenizer.
     pad : int
     typed : bool
         Whether the model reads token type ids, which distinguish two texts.
@@ -55,7 +52,6 @@ class Features:
     words: np.ndarray | None = None
     offsets: np.ndarray | None = None
     null: int = 0
-    lost: int = 0
     pad: int = 0
     typed: bool = False
 
@@ -75,7 +71,6 @@ def encode(
     *,
     longest: int | None = None,
     stride: int | None = None,
-    words: Literal["first", "last"] = "last",
     mask: int | None = None,
     seed: int = 0,
 ) -> list[Features]:
@@ -95,8 +90,6 @@ def encode(
     stride : int, optional
         Tokens that neighboring windows share. When absent 128 for spans, a quarter of the limit where
         that is less, and half of the limit for language modeling.
-    words : {"last", "first"}
-        The sub-word that represents a word.
     mask : int, optional
         Language modeling: the token that masks 15 % of the others, which are to be predicted (`mask` of a
         TaskModel). When absent every token is predicted from those before it.
@@ -108,8 +101,6 @@ def encode(
     list of Features
         In the order of the examples; the windows of an example are consecutive.
     """
-    if words not in ("first", "last"):
-        raise must("words", "'first' or 'last'", words)
     limit = tokenizer.longest if longest is None else min(longest, tokenizer.longest or longest)
     if task.kind == "span":
         overlap = stride if stride is not None else min(_STRIDE, (limit or 4 * _STRIDE) // 4)
@@ -118,7 +109,7 @@ def encode(
         overlap = stride if stride is not None else (limit or 0) // 2
         encoded = _language(items, tokenizer, longest, overlap, mask, seed)
     elif task.kind in ("tagging", "parsing"):
-        encoded = _words(items, task, tokenizer, longest, words)
+        encoded = _words(items, task, tokenizer, longest)
     elif task.kind == "multiple_choice":
         encoded = _choices(items, tokenizer, longest)
     else:
@@ -167,17 +158,14 @@ def _choices(items: Sequence[Item], tokenizer: Tokenizer, longest: int | None) -
     ]
 
 
-def _words(
-    items: Sequence[Item], task: Task, tokenizer: Tokenizer, longest: int | None, which: str
-) -> list[Any]:
+def _words(items: Sequence[Item], task: Task, tokenizer: Tokenizer, longest: int | None) -> list[Any]:
     encoded = tokenizer.words([item.words for item in items], longest=longest)
     out = []
     for index, (item, sentence) in enumerate(zip(items, encoded, strict=True)):
         positions = np.full(len(item.words), -1)
         tokens = np.flatnonzero(sentence.words >= 0)
-        # Of several assignments to the same index the last one wins.
-        order = tokens if which == "last" else tokens[::-1]
-        positions[sentence.words[order]] = order
+        # The last sub-word represents a word: of several assignments to the same index the last one wins.
+        positions[sentence.words[tokens]] = tokens
         targets = {}
         if item.target is not None:
             gold = np.asarray(item.target, dtype=np.int64).reshape(len(item.words), -1)
@@ -190,10 +178,7 @@ def _words(
                 visible = np.where(gone[:, None], HIDDEN, gold)
                 targets = {"heads": visible[:, 0], "relations": visible[:, 1]}
         nonempty = _some(sentence, tokenizer.pad)
-        lost = int((positions < 0).sum())
-        out.append(
-            {"item": index, "tokens": (nonempty,), "targets": targets, "words": positions, "lost": lost}
-        )
+        out.append({"item": index, "tokens": (nonempty,), "targets": targets, "words": positions})
     return out
 
 
@@ -340,3 +325,35 @@ def _side_by_side(arrays: Sequence[Any], fill: int, multiple: int) -> np.ndarray
     for row, array in enumerate(arrays):
         padded[row, : len(array)] = array
     return padded
+
+
+def span_targets(answers: Sequence[tuple[int, str]], offsets: np.ndarray, null: int) -> dict[str, np.ndarray]:
+    """
+    Find the tokens of an answer in a window.
+
+    Parameters
+    ----------
+    answers : sequence of (int, str)
+        Start of each answer in the passage, in characters, and its text. The first one is the target.
+    offsets : ndarray of int of shape (tokens, 2)
+        Ranges of characters of the tokens of the passage; -1 for others.
+    null : int
+        The target where the window does not contain the complete answer, or there is no answer.
+
+    Returns
+    -------
+    dict of str to ndarray
+        `starts` and `ends`: first and last token.
+    """
+    first = last = null
+    if len(answers):
+        start, text = answers[0]
+        # Tokens may hold the space before a word, so an answer may begin inside of one.
+        begin, end = start + len(text) - len(text.lstrip()), start + len(text.rstrip())
+        inside = offsets[:, 0] >= 0
+        over = np.flatnonzero(inside & (offsets[:, 1] > begin) & (offsets[:, 0] < end))
+        window = offsets[inside]
+        complete = len(over) and window[:, 0].min() <= begin and window[:, 1].max() >= end
+        if complete:
+            first, last = int(over[0]), int(over[-1])
+    return {"starts": np.asarray(first, dtype=np.int64), "ends": np.asarray(last, dtype=np.int64)}

@@ -7,16 +7,14 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
-from ..arguments import checked
 from ..encoders.encoder import Encoder, TransformerEncoder
 from ..errors import InputError, must
-from ..inference.estimate import Estimate
-from ..inference.seeds import SeedOutcome, mean_over_seeds
 from ..runtime import using_threads
 from ..store.shelf import Shelf
 from ..tasks.task import Task
 from .finetuning import KIND, TrainingRun, finetune
 from .opening import open_tuned
+from .optimization.vmapped import train_vectorized
 from .precision import make_accelerator
 from .recipe import Recipe
 from .request import UNSUPPORTED, ask, check_many, split_context
@@ -100,8 +98,6 @@ def finetune_vectorized(
     list of Tuned
         All seeds at the first rate of the first encoder, then at its next rate, and so on.
     """
-    from .optimization.vmapped import train_vectorized
-
     if not encoders or not seeds:
         raise must("encoders and seeds", "one or more each", (len(encoders), len(seeds)))
     if len(set(seeds)) != len(seeds) or len({encoder.digest for encoder in encoders}) != len(encoders):
@@ -110,8 +106,6 @@ def finetune_vectorized(
     if len({encoder.tokenizer.digest for encoder in transformer_encoders}) > 1:
         raise InputError("encoders of vectorized training must share one tokenizer, but these do not.")
     context, options = split_context(options)
-    dtype = options.get("dtype", "float32")
-    accelerator = make_accelerator(context.device, dtype)
     rate_values: list[dict[str, Any]] = [{}] if rates is None else [{"rate": rate} for rate in rates]
     requests = [
         ask(encoder, task, recipe, seed=seed, device=context.device, vectorized=True, **options, **rate)
@@ -119,6 +113,8 @@ def finetune_vectorized(
         for rate in rate_values
         for seed in seeds
     ]
+    dtype = requests[0].specification["precision"]
+    accelerator = make_accelerator(context.device, dtype)
     shelf = Shelf(context.store, context.command)
     with ExitStack() as stack:
         works = [
@@ -128,10 +124,7 @@ def finetune_vectorized(
         pending = [
             (request, work) for request, work in zip(requests, works, strict=True) if work.entry is None
         ]
-        runs = [
-            TrainingRun.begin(request, work.folder, accelerator=accelerator, context=context)
-            for request, work in pending
-        ]
+        runs = [TrainingRun(request, accelerator, context, work.folder) for request, work in pending]
         if runs:
             courses = train_vectorized(
                 [run.model for run in runs],
@@ -156,34 +149,3 @@ def _at(options: Mapping[str, Any], seed: int) -> dict[str, Any]:
     """Give each seed its own folder for TensorBoard."""
     board = options.get("board")
     return {**options, "board": None if board is None else str(Path(board) / f"seed-{seed}")}
-
-
-@checked
-def over_seeds(runs: Sequence[Any], *, level: float = 0.95) -> Estimate:
-    """
-    Average the score of the task over runs; diverged or collapsed runs are counted, never averaged.
-
-    Parameters
-    ----------
-    runs : sequence of Tuned
-    level : float
-
-    Returns
-    -------
-    Estimate
-
-    Examples
-    --------
-    >>> import microtome as mt
-    >>> base = mt.apply(mt.load("zoo:masked"), mt.Truncate(keep=2))
-    >>> task = mt.task("polarity", sizes={"train": 16, "validation": 20})
-    >>> runs = [mt.finetune(base, task, epochs=1, seed=seed) for seed in (0, 1)]
-    >>> mt.over_seeds(runs).estimator
-    'mean over seeds'
-    """
-    if not isinstance(runs, Sequence) or not runs or not all(hasattr(run, "evaluation") for run in runs):
-        raise must("runs", "fine-tuned models, at least one", runs)
-    outcomes = [
-        SeedOutcome(seed=run.seeds.order, value=run.score.value, failed=run.failure or "") for run in runs
-    ]
-    return mean_over_seeds(outcomes, runs[0].evaluation.main, level=level)

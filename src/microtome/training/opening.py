@@ -11,18 +11,17 @@ from typing import TYPE_CHECKING, Any
 
 from ..arguments import checked
 from ..context import Context
-from ..encoders.shipped import distinct_names
+from ..encoders.locations import distinct_names
 from ..errors import InputError, must
 from ..runtime import name_device
 from ..store.entry import RECORD
-from ..store.reading import as_written, read_record
+from ..store.files import as_written, read_record
 from ..store.shelf import Shelf
 from ..tasks.task import Task
-from .cut_store import digest_model
+from .cut_store import digest_model, sentence_model
 from .evaluating import guessed_from, read_answers, read_windows, score_answers
 from .precision import DEFAULT, Autocast, products_in, read_precision
 from .recipe import Recipe
-from .sentences import sentence_model
 from .tuned import ANSWERS, RUN, Failure, Seeds, Tuned, read_failure
 
 if TYPE_CHECKING:

@@ -9,6 +9,8 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+from ..checks import check_choice
+from ..encoders.family import Family
 from ..errors import must
 from ..lazy import torch
 from ..store.entry import RECORD
@@ -20,7 +22,7 @@ _PLACES = (
     ("microtome.json", ("provenance", "precision")),
 )
 Autocast = Callable[[], contextlib.AbstractContextManager[Any]]
-DTYPES = ("float32", "tf32", "bfloat16", "float16")
+DTYPES = ("auto", "float32", "tf32", "bfloat16", "float16")
 DEFAULT = "float32"
 
 
@@ -70,7 +72,7 @@ def products_in(precision: str, device: str) -> Autocast:
     return lambda: torch.autocast(device, dtype=getattr(torch, precision))
 
 
-def training_kernels(device: torch.device, tf32: bool) -> Callable[[], Any]:
+def training_kernels(device: torch.device, *, tf32: bool) -> Callable[[], Any]:
     """
     Choose attention kernels with deterministic gradients, which not all kernels on a GPU have.
 
@@ -108,16 +110,41 @@ def _tf32(allowed: bool = True) -> Iterator[None]:
         torch.backends.cuda.matmul.allow_tf32 = before
 
 
-def check_dtype(device: str, dtype: str) -> None:
-    """Check that a device and a dtype support training."""
+def choose_dtype(device: str, dtype: str, family: Family, *, vectorized: bool = False) -> str:
+    """
+    Resolve the arithmetic of a training, or raise an InputError if device or model do not support it.
+
+    Parameters
+    ----------
+    device : str
+        "cpu" or "cuda".
+    dtype : {"auto", "float32", "tf32", "bfloat16", "float16"}
+        "auto" is bfloat16 on a GPU that has it, and float32 elsewhere.
+    family : Family
+        Of the model.
+    vectorized : bool
+        Whether several models train as one, in float32 or TF32.
+
+    Returns
+    -------
+    {"float32", "tf32", "bfloat16", "float16"}
+    """
     if device not in ("cpu", "cuda"):
         raise must(
             "device", "'cpu' or 'cuda' for training (CUDA_VISIBLE_DEVICES chooses among several)", device
         )
-    if dtype not in DTYPES:
-        raise must("dtype", f"one of {', '.join(DTYPES)}", dtype)
+    check_choice("dtype", dtype, DTYPES)
+    if dtype == "auto":
+        possible = device == "cuda" and family.bfloat16 and not vectorized
+        half = possible and torch.cuda.is_bf16_supported(including_emulation=False)
+        return "bfloat16" if half else DEFAULT
     if dtype == "tf32" and device == "cpu":
         raise must("dtype", "float32, bfloat16 or float16 on a CPU", dtype)
+    if dtype == "bfloat16" and not family.bfloat16:
+        raise must("dtype", f"float32 or tf32 for {family.title}, which overflows in bfloat16", dtype)
+    if vectorized and dtype not in (DEFAULT, "tf32"):
+        raise must("dtype", "float32 or tf32 for vectorized training", dtype)
+    return dtype
 
 
 def make_accelerator(device: str, dtype: str) -> Any:
@@ -138,7 +165,6 @@ def make_accelerator(device: str, dtype: str) -> Any:
     from accelerate import Accelerator
     from accelerate.state import AcceleratorState
 
-    check_dtype(device, dtype)
     mixed = {"bfloat16": "bf16", "float16": "fp16"}.get(dtype, "no")
     if device != "cpu":
         # Bit-identical results: kernels that add in a nondeterministic order are excluded.

@@ -10,21 +10,20 @@ from typing import Any
 from ..context import Context
 from ..encoders.encoder import Encoder, TransformerEncoder
 from ..errors import InputError, must
-from ..interventions.freeze import frozen_names
+from ..interventions.blocks import frozen_names
 from ..lazy import torch
 from ..runtime import name_device
 from ..store.address import address
 from ..store.outfolder import check_folder
-from ..tasks.items import Split
 from ..tasks.subset import subset
-from ..tasks.task import Task
+from ..tasks.task import Split, Task
 from .heads.head import Head
 from .inputs import encode
 from .models.methods import trainable
 from .models.modeling import build
 from .optimization.frozen_features import still_blocks
 from .optimization.vmapped import check_vectorized
-from .precision import check_dtype
+from .precision import choose_dtype
 from .recipe import Recipe, find_recipe
 from .tuned import Seeds
 
@@ -101,7 +100,7 @@ class TuningOptions:
     head: str | Head | None = None
     method: str = "full"
     cached: bool = False
-    dtype: str = "float32"
+    dtype: str = "auto"
     checkpoints: str | Sequence[int] = ()
 
     def run_seeds(self) -> Seeds:
@@ -159,7 +158,7 @@ def ask(
     resolved_head = resolved_recipe.head if settings.head is None else settings.head
     if not isinstance(resolved_head, str | Head):
         raise must("head", "a Head or the name of one", resolved_head)
-    frozen = frozen_names(encoder)
+    frozen, device = frozen_names(encoder), str(name_device(device))
     specification: dict[str, Any] = {
         "version": 2,
         "model": encoder.digest,
@@ -169,11 +168,11 @@ def ask(
         "seeds": {"init": run_seeds.init, "order": run_seeds.order, "subset": run_seeds.subset},
         "head": resolved_head if isinstance(resolved_head, str) else asdict(resolved_head),
         "method": settings.method,
-        "device": str(name_device(device)).partition(":")[0],
-        "precision": settings.dtype,
+        "device": device.partition(":")[0],
+        "precision": choose_dtype(device, settings.dtype, encoder.family, vectorized=vectorized),
         "checkpoints": checkpoints if isinstance(checkpoints, str) else list(checkpoints),
     }
-    if specification["device"] == "cpu":
+    if device == "cpu":
         # Sums are split among threads, so the number of threads affects the last bits.
         specification["threads"] = torch.get_num_threads()
     if processes > 1:
@@ -297,7 +296,6 @@ def check_run(
     recipe: str | Recipe = "devlin2019",
     *,
     device: str = "auto",
-    dtype: str = "float32",
     vectorized: bool = False,
     board: Any = None,
     building: bool = True,
@@ -308,7 +306,7 @@ def check_run(
 
     Parameters
     ----------
-    encoder, task, recipe, device, dtype, board
+    encoder, task, recipe, device, board
         As in `finetune`.
     vectorized : bool
         Whether all seeds are batched into one model (vmap).
@@ -322,8 +320,7 @@ def check_run(
     TuningRequest
     """
     device = name_device(device)
-    check_dtype(device, dtype)
-    request = ask(encoder, task, recipe, device=device, dtype=dtype, vectorized=vectorized, **options)
+    request = ask(encoder, task, recipe, device=device, vectorized=vectorized, **options)
     if building:
         _check_model(request, vectorized)
     if board is not None:

@@ -10,9 +10,8 @@ from __future__ import annotations
 from typing import Any
 
 from ..lazy import LateModule, torch
-from .designs import Design
-from .models import build, build_generator
-from .wordpiece import MASK
+from .designs import Design, build, build_generator
+from .text import MASK
 
 
 class Learner(LateModule):

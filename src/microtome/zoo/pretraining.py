@@ -26,9 +26,8 @@ from ..training.optimization.loop import STATE_SECONDS, TrainingRecords, run_upd
 from ..training.optimization.progress import read_state, write_state
 from .designs import Design
 from .objectives import Learner
-from .saving import save_encoder
-from .text import Text
-from .wordpiece import CLS, SEP
+from .shipped import save_encoder
+from .text import CLS, SEP, Text
 
 RUN, ASKED = "pretraining.json", "asked"
 LOG_STEPS = 50

@@ -1,16 +1,53 @@
-"""The small encoders that come with the package, with their cards."""
+"""Small encoders on disk: saving of models, and those that come with the package."""
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
-from ..encoders.shipped import shipped_names, zoo_folder
+from ..encoders.library import quiet
+from ..encoders.locations import shipped_names, zoo_folder
 from ..errors import InputError, must
-from ..store.reading import read_json
+from ..store.files import read_json, writing_weights
 from .designs import DESIGNS
+from .text import SPECIAL, TOKENIZER
+
+
+def save_encoder(learner: Any, tokenizer: str, folder: str | Path) -> None:
+    """
+    Save an encoder with its pretraining head.
+
+    Parameters
+    ----------
+    learner : Learner
+    tokenizer : str
+        As JSON.
+    folder : path
+    """
+    import copy
+
+    path = Path(folder)
+    path.mkdir(parents=True, exist_ok=True)
+    net: Any = copy.deepcopy(learner.net).float().cpu()
+    with quiet(), writing_weights(path):
+        net.save_pretrained(path)
+    (path / TOKENIZER).write_text(tokenizer, encoding="utf-8")
+    _, unknown, first, last, mask = SPECIAL
+    config = {
+        "tokenizer_class": "PreTrainedTokenizerFast",
+        "model_input_names": ["input_ids", "attention_mask"],
+        "model_max_length": learner.design.length,
+        "pad_token": SPECIAL[0],
+        "unk_token": unknown,
+        "cls_token": first,
+        "sep_token": last,
+        "mask_token": mask,
+    }
+    (path / "tokenizer_config.json").write_text(json.dumps(config, indent=1) + "\n")
+
 
 FORMAT = "microtome/zoo-card/1"
 CARD = "card.json"

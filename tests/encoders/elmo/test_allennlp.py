@@ -19,7 +19,7 @@ from encoders.elmo.written import (
     write_transformer,
 )
 from microtome.encoders.elmo.characters import character_ids
-from microtome.encoders.elmo.reading import read_elmo
+from microtome.encoders.elmo.encoder import read_elmo
 from microtome.errors import InputError
 
 FORWARD = "_contextualizer._forward_transformer"

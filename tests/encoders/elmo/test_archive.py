@@ -14,7 +14,7 @@ import torch
 
 from encoders.elmo.written import write_transformer
 from microtome.encoders.elmo.characters import character_ids
-from microtome.encoders.elmo.reading import is_elmo, read_elmo
+from microtome.encoders.elmo.encoder import is_elmo, read_elmo
 from microtome.errors import InputError, WorkError
 
 Member = tuple[tarfile.TarInfo, bytes]
@@ -64,7 +64,7 @@ def test_recognizing_an_archive_imports_no_torch(tmp_path: Path, parts: dict[str
     path = pack(tmp_path / "model.tar.gz", *(member(name, content) for name, content in parts.items()))
     script = (
         "import sys\n"
-        "from microtome.encoders.elmo.reading import is_elmo\n"
+        "from microtome.encoders.elmo.encoder import is_elmo\n"
         "assert is_elmo(sys.argv[1]) and 'torch' not in sys.modules\n"
     )
     subprocess.run([sys.executable, "-c", script, path], check=True, timeout=60)

@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 from encoders.elmo.slow import lstm_layers, lstm_word
 from encoders.elmo.written import lstm_options, lstm_tensors, write_lstm
 from microtome.encoders.elmo.characters import character_ids
+from microtome.encoders.elmo.encoder import read_elmo
 from microtome.encoders.elmo.model import ElmoModel
-from microtome.encoders.elmo.reading import read_elmo
 
 SENTENCES = [["A", "slice", "is", "thin", "."], [], ["né"], ["w" * 70, "<S>", "!"], ["x", "y"]]
 OPTIONS = {

@@ -17,8 +17,8 @@ from microtome.encoders.elmo.encoder import ElmoEncoder
 from microtome.encoders.loading import load
 from microtome.errors import InputError
 from microtome.extraction.streaming import stream
-from microtome.rows.options import row_options
 from microtome.rows.planning import plan_rows
+from microtome.rows.selecting import row_options
 
 SHARED = Path(os.environ.get("MICROTOME_SHARED", Path(__file__).parents[4] / "shared")) / "oracles"
 needs_oracles = pytest.mark.skipif(not SHARED.is_dir(), reason=f"there are no oracles in {SHARED}")

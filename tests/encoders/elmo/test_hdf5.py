@@ -20,7 +20,7 @@ from encoders.elmo.written import (
     write_lstm,
 )
 from microtome.encoders.elmo.characters import character_ids
-from microtome.encoders.elmo.reading import read_elmo
+from microtome.encoders.elmo.encoder import read_elmo
 from microtome.errors import InputError, MissingExtraError
 
 CELL = "RNN_0/RNN/MultiRNNCell/Cell0/LSTMCell"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import torch
 
-from microtome.encoders.elmo.layers import halves, joined, layer_norm, linear
+from microtome.encoders.elmo.model import halves, joined, layer_norm, linear
 
 
 def test_halves_are_forward_and_backward() -> None:

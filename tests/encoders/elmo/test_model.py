@@ -14,8 +14,8 @@ import torch
 
 from encoders.elmo.written import write_lstm, write_transformer
 from microtome.encoders.elmo.characters import character_ids
+from microtome.encoders.elmo.encoder import read_elmo
 from microtome.encoders.elmo.model import ElmoModel, ElmoPart
-from microtome.encoders.elmo.reading import read_elmo
 
 
 class Mine(ElmoModel):

@@ -13,8 +13,8 @@ import pytest
 import torch
 
 from microtome.encoders.elmo.characters import character_ids
+from microtome.encoders.elmo.encoder import is_elmo, read_elmo
 from microtome.encoders.elmo.model import ElmoModel
-from microtome.encoders.elmo.reading import is_elmo, read_elmo
 
 ROOT = Path(__file__).parents[3]
 SHARED = Path(os.environ.get("MICROTOME_SHARED", ROOT.parent / "shared"))

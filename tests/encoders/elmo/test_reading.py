@@ -16,7 +16,7 @@ from encoders.elmo.written import (
     write_lstm,
     write_transformer,
 )
-from microtome.encoders.elmo.reading import is_elmo, read_elmo
+from microtome.encoders.elmo.encoder import is_elmo, read_elmo
 from microtome.errors import InputError
 
 
@@ -104,7 +104,7 @@ def test_recognizing_imports_neither_torch_nor_h5py(tmp_path: Path) -> None:
     script = (
         "import sys\n"
         "from microtome.encoders.elmo import characters, model\n"
-        "from microtome.encoders.elmo.reading import is_elmo\n"
+        "from microtome.encoders.elmo.encoder import is_elmo\n"
         "assert all(map(is_elmo, sys.argv[1:]))\n"
         "assert not {'torch', 'h5py'} & set(sys.modules)\n"
     )

@@ -69,6 +69,8 @@ def test_only_layers_above_the_moved_block_change(place: Path, tmp_path: Path) -
             layers for subject, kind, layers in kinds if (subject, kind) == (measure, "beyond seeds")
         ] == [(), (3,)]
         assert (measure, "change center", (3,)) in kinds
+    # Of two seeds, the band of the layer that moved reaches up to those that did not.
+    assert "is not shown (layer 3 by 0.02" in found.findings[-1]
     assert found.warnings == ()
     assert any("@inproceedings{merchant2020" in entry for entry in found.references)
     found.save(tmp_path / "out")

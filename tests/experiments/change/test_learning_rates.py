@@ -130,7 +130,9 @@ def test_scores_that_stay_apart_are_told() -> None:
         "not matched, they lie 50.0 points of accuracy apart: what differs between full and head may be due "
         "to the score."
     )
-    assert evidence(matched).startswith("Largest difference: 50.0; full at rate 0.001: 100.0 [")
+    assert evidence(matched).startswith(
+        "Largest difference: 50.0 points, without an interval; full at rate 0.001: 1.000 ["
+    )
     # Wilson's interval of half of them, by hand.
     z = 1.959964
     arm = 100 * z * math.sqrt(0.25 / n + z**2 / (4 * n**2)) / (1 + z**2 / n)

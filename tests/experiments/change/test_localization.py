@@ -18,8 +18,9 @@ from microtome.experiments.change.localization import localize
 from microtome.experiments.similarity.extraction import extract
 from microtome.figures.curves import draw_curves
 from microtome.figures.panels import save_figures
+from microtome.findings.claims.claim import overlapping
 from microtome.interventions.applying import apply
-from microtome.interventions.truncate import Truncate
+from microtome.interventions.blocks import Truncate
 from moving import moved, saved, sentences
 
 TEXT = sentences(70, seed=1)
@@ -55,6 +56,22 @@ def test_scores_of_all_layers_with_their_doubt(tmp_path: Path) -> None:
     expected = np.where(off, turned.value, 0).sum(0) / 7
     np.testing.assert_allclose([row["beyond rotations"] for row in found.rows], expected, atol=1e-6)
     assert found.findings[0].startswith("Beyond random rotations, single neurons (in) count most in layer")
+    # The extremes are named by the rule of all claims: no interval of another layer overlaps theirs.
+    names, values, low, high = (
+        [point for curve in found.curves[:2] for point in line(curve)]
+        for line in (
+            lambda curve: [f"{curve.model}/{layer}" for layer in curve.x],
+            lambda curve: curve.values,
+            lambda curve: curve.low,
+            lambda curve: curve.high,
+        )
+    )
+    (claim,) = found.claims
+    for extreme, near in zip(claim.facts["extremes"], claim.facts["overlapping"], strict=True):
+        assert near == [names[k] for k in overlapping(values, low, high, names.index(extreme)) or ()]
+    # Only the moved layer lies apart from all others.
+    assert (claim.verdict, claim.facts["extremes"][1]) == ("inconclusive", "tuned/3")
+    assert " (not shown: the intervals of " in found.findings[0]
     mine, described, coded = (
         [row[name] for row in found.rows]
         for name in ("beyond rotations", "published, as described", "published, as coded")

@@ -17,8 +17,8 @@ from microtome.experiments.change.trajectory import trajectory
 from microtome.figures.trajectories import save_trajectory
 from microtome.findings.claims.render import headline
 from microtome.findings.results import open_result
-from microtome.tasks.items import Split
 from microtome.tasks.subset import subset
+from microtome.tasks.task import Split
 from microtome.training.evaluating import evaluate
 from microtome.training.finetuning import finetune
 from moving import collapsed, moved, parted, saved, sentences
@@ -177,7 +177,7 @@ def test_what_probes_learned_from_is_told(tmp_path: Path, monkeypatch: pytest.Mo
     monkeypatch.setattr(headarms, "MOST", {"cpu": 3 * 32 * 4 * 20})
     fitting = trajectory(steps, TEXT, task=task, store=tmp_path / "s")
     (said,) = [one for one in fitting.warnings if "would not fit into memory" in one]
-    assert said.startswith("Linear probes were fitted on 20 of 40 examples")
+    assert said.startswith("Linear probes were fitted on a random sample of 20 of 40 examples")
     alone = trajectory(steps, TEXT, store=tmp_path / "s")
     assert alone.provenance["train"] == []
     assert "Linear probes" not in alone.methods

@@ -27,7 +27,7 @@ WHY = "each of 2 documents has one answer"
 ACCURACY = find_score("accuracy")
 
 
-def curve(name: str, values: Sequence[float], arm: float = 0.01, **more: Any) -> Curve:
+def curve(name: str, values: Sequence[float], arm: Any = 0.01, **more: Any) -> Curve:
     found, count = np.array(values), len(values)
     ends = {"low": found - arm, "high": found + arm, "band_low": found - arm, "band_high": found + arm}
     told: dict[str, Any] = {"axis": "layer", "level": 0.95, "unit": "document", "n": 40}
@@ -75,7 +75,7 @@ def test_layers_at_which_models_differ_are_listed() -> None:
         "tuned against bert: less is read at layers 0 and 1; the largest is -20.0 points of "
         "accuracy at layer 1."
     )
-    assert evidence(claim) == "Difference: -20.00 points [-21.00, -19.00] (95 %, unit: document); n = 40."
+    assert evidence(claim) == "Difference: -20.00 points [-21.00, -19.00] (95 %, over documents); n = 40."
     both = difference([0.1, -0.2, 0.0])
     assert (both.facts["more"], both.facts["less"]) == ([0], [1])
 
@@ -92,7 +92,7 @@ def test_where_lower_is_better_less_of_the_score_is_more_that_is_read() -> None:
     nothing, _ = reading_claims(curves, ["bert"], score, "upos", {"a guess": 0.4})
     assert headline(nothing) == (
         "bert: upos is not shown to be read at any layer, since none beats what needs no layer (a guess "
-        "40.0); the best, layer 1, has accuracy 50.0."
+        "0.400); the best, layer 1, has accuracy 0.500."
     )
 
 
@@ -148,14 +148,14 @@ def test_the_best_layer_is_claimed_beside_layer_0_and_the_control_task() -> None
     curves = [curve("bert", [0.5, 0.7, 0.6]), gain, control, apart]
     (claim,) = reading_claims(curves, ["bert"], ACCURACY, "upos", {"majority baseline": 0.5})
     assert headline(claim) == (
-        "bert: upos is read best at layer 1, accuracy 70.0, 20.0 points from layer 0; control task 30.0, "
+        "bert: upos is read best at layer 1, accuracy 0.700, 20.0 points from layer 0; control task 0.300, "
         "selectivity 40.0 points."
     )
-    assert "Without any layer: majority baseline 50.0; the band is better at layers 1 and 2." in evidence(
+    assert "Without any layer: majority baseline 0.500; the band is better at layers 1 and 2." in evidence(
         claim
     )
     (bare,) = baseline_claims({"majority baseline": 0.5, "undefined": float("nan")}, ACCURACY)
-    assert render(bare) == "Without any layer: majority baseline 50.0."
+    assert render(bare) == "Without any layer: majority baseline 0.500."
     # A gain without an interval is not called unsure.
     unknown = curve("difference, bert from its layer 0", [0.0, 0.2, 0.1], np.nan, reasons=(WHY,) * 3)
     (claim,) = reading_claims([curves[0], unknown], ["bert"], ACCURACY, "upos", {})
@@ -164,6 +164,30 @@ def test_the_best_layer_is_claimed_beside_layer_0_and_the_control_task() -> None
     unsure = curve("difference, bert from its layer 0", [0.0, 0.2, 0.1], 0.3)
     (claim,) = reading_claims([curves[0], unsure], ["bert"], ACCURACY, "upos", {})
     assert headline(claim).endswith("from layer 0 (not significant).")
+
+
+def test_the_best_layer_is_not_shown_where_the_bands_of_others_reach_as_far() -> None:
+    gain = curve("difference, bert from its layer 0", [0.0, 0.2, 0.19])
+    scores = curve("bert", [0.5, 0.7, 0.69])
+    (claim,) = reading_claims([scores, gain], ["bert"], ACCURACY, "upos", {"majority baseline": 0.4})
+    assert (claim.verdict, claim.layers, claim.facts["overlapping"]) == ("inconclusive", (1,), [2])
+    assert headline(claim) == (
+        "bert: from which layer upos is read best is not shown: layer 1 has the best score, accuracy 0.700, "
+        "20.0 points from layer 0; the intervals of layer 2 reach as far."
+    )
+    assert "the band is better at layers 0 to 2." in evidence(claim)
+    mixes = replace(scores, arm="upto")
+    (claim,) = reading_claims([mixes], ["bert"], ACCURACY, "upos", {})
+    assert headline(claim).startswith("bert: up to which layer upos is read best is not shown")
+    unbounded = curve("bert", [0.5, 0.7, 0.6], np.array([0.01, 0.01, np.nan]))
+    (claim,) = reading_claims([unbounded], ["bert"], ACCURACY, "upos", {})
+    assert headline(claim) == "bert: upos is read best in this sample at layer 1, accuracy 0.700."
+
+
+def test_the_largest_difference_is_not_shown_where_the_bands_of_others_reach_as_far() -> None:
+    claim = difference([-0.2, 0.195, 0.0])
+    assert (claim.layers, claim.facts["overlapping"]) == ((0,), [1])
+    assert headline(claim).endswith("at layer 0, and the intervals of layer 1 reach as far.")
 
 
 def test_mixes_of_layers_have_a_center_and_an_expected_layer() -> None:
@@ -175,7 +199,7 @@ def test_mixes_of_layers_have_a_center_and_an_expected_layer() -> None:
         (claim,) = mix_claims({"bert": {**mix, "expected_layer": expected}}, ["bert", "other"], ACCURACY)
         assert render(claim) == (
             "bert: the center of gravity of the mix of all layers is layer 1.6; layer 2 has the largest "
-            f"weight, 70% (an even mix has 33%){words}"
+            f"weight, 70 % (an even mix has 33 %){words}"
         )
 
 
@@ -190,7 +214,10 @@ def test_the_best_layer_by_length_is_said_of_models_that_were_given(what: str, n
         f"{what}_spearman": {name: {"mean": mean, "lengths": [7, 9]} for name, mean in means.items()},
         "else": 1,
     }
-    shared = f"correlation of {noun} by length (Spearman, mean over lengths 5 to 50 that occur) is highest at"
+    shared = (
+        f"correlation of {noun} by length (Spearman, mean over lengths 5 to 50 that occur) is highest in "
+        "this sample at"
+    )
     assert [render(claim) for claim in length_claims(facts, ["masked", "tuned"])] == [
         f"masked: {shared} layer 1, 0.652.",
         f"tuned: {shared} layer 2, 0.300.",

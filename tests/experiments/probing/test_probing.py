@@ -95,7 +95,7 @@ def test_of_few_documents_sentences_are_the_unit(
         said in sentence and "sentences are taken as independent" in sentence for sentence in found.warnings
     )
     assert found[encoder_of("bert").name].unit == "sentence"
-    assert found.split == "20% of the sentences"
+    assert found.split == "20 % of the sentences"
     assert "over 12 sentences" in found.methods
 
 
@@ -522,7 +522,7 @@ def test_an_edge_probe_learns_labels_of_types_memorized_too(
         ),
         ({"target": "dep-depth", "layers": "mix"}, "'single' for the structural probe of dep-depth"),
         ({"layers": "top"}, "layers must be one of mix, single, upto"),
-        ({"layers": []}, "layers must be one or more, each once"),
+        ({"layers": []}, "layers must be one or more of single, upto, mix, but got"),
         ({"probe": "structural"}, "probe of upos must be one of edge, linear"),
         ({"target": "deprel-edge", "probe": "linear"}, "probe of deprel-edge must be"),
         ({"seeds": (0, 1)}, "seeds must be one for the linear probe of upos, which is deterministic"),

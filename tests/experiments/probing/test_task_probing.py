@@ -21,15 +21,14 @@ from cats import cats_task
 from microtome.encoders.loading import load
 from microtome.errors import InputError, MicrotomeError
 from microtome.experiments.probing.inputs import RANDOM_BASELINE
-from microtome.tasks.items import Item, Split
-from microtome.tasks.task import Task
+from microtome.tasks.task import Item, Split, Task
 from microtome.training.heads.head_inputs import head_rows
 from microtome.training.heads.layer_heads import apply_heads, head_weights, pooler_names, train_heads
 from microtome.training.inputs import collate, encode
 from microtome.training.models.methods import trainable
 from microtome.training.models.modeling import build
 from microtome.training.optimization.loop import train
-from microtome.training.optimization.sampler import updates
+from microtome.training.optimization.updates import example_batches
 from microtome.training.precision import make_accelerator
 from microtome.training.recipe import find_recipe
 from samples import task_of
@@ -94,7 +93,7 @@ def test_a_published_head_is_that_of_a_plain_loop(task: Task, tmp_path: Path) ->
                 pooler.activation(pooler.dense(each)).clone() for each in (train_states, judged_states)
             )
         optimizer = torch.optim.AdamW(linear.parameters(), lr=2e-5, weight_decay=0.0)
-        order, losses = updates([1] * len(right), batch=8, seed=4), []
+        order, losses = example_batches([1] * len(right), batch=8, seed=4), []
         for update in range(24):
             for group in optimizer.param_groups:
                 group["lr"] = 2e-5 * (24 - update) / 24
@@ -178,7 +177,7 @@ def test_a_converged_readout_is_scikit_learns_and_planted_labels_are_read(
     assert max(curve.band_low) > found.lines["majority baseline"]
     best = int(np.argmax(curve.values)) + 1
     assert any(
-        said.startswith(f"{name}: cats is read best at layer")
+        said.startswith(f"{name}: from which layer cats is read best is not shown: layer")
         and str(best) in said
         and "the band is better at layer" in said
         for said in found.findings
@@ -369,7 +368,7 @@ def test_wrong_requests_are_refused(encoder_of: Callable[..., Any], task: Task) 
         mt.probe(encoder, target=task, level=0)
     with pytest.raises(MicrotomeError, match="train_size must be at most 96, the size of cats/train"):
         mt.probe(encoder, target=task, random_baselines=0, train_size=97)
-    with pytest.raises(MicrotomeError, match="epochs must be above 0"):
+    with pytest.raises(MicrotomeError, match="epochs must be a number above 0"):
         mt.probe(encoder, target=task, epochs=0)
     with pytest.raises(InputError, match=r"must have one label per input .* but tagging is tagging"):
         mt.probe(encoder, target=task_of("tagging"))

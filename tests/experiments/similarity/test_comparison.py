@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -12,17 +13,19 @@ import torch
 
 import microtome as mt
 import tiny
+from microtome.comparison.compare import fits_device
 from microtome.corpora.examples import Example
 from microtome.errors import InputError, UnknownNameError
+from microtome.experiments.similarity import comparison
 from microtome.extraction.attention import stream_attention
 from microtome.extraction.streaming import stream
 from microtome.extraction.texts import make_texts
+from microtome.findings.cells import SAME_TOKEN
 from microtome.findings.change import change_profile
 from microtome.findings.layer_order import layer_matching
-from microtome.findings.places import SAME_TOKEN
 from microtome.randomness import generator
-from microtome.rows.options import row_options
 from microtome.rows.planning import plan_rows
+from microtome.rows.selecting import row_options
 
 WORDS = ["the", "cat", "sleeps", "on", "every", "mat", "don't", "reader", "likes", "long", "books"]
 
@@ -312,6 +315,45 @@ def test_rows_that_are_not_kept_give_the_same_map(base: Any, other: Any, store: 
     assert wrong(base, keep=False, certainty=True) == said
 
 
+def test_rows_that_are_held_give_the_map_of_recorded_ones(
+    base: Any, tuned: Any, other: Any, store: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: dict[str, Any] = {"measures": ["debiased_cka", "linear_cka"], "certainty": True}
+    asked |= {"permutations": 5, "on": CORPUS}
+    kept = mt.compare([base, tuned, other], store=store, **asked)
+    monkeypatch.setattr(comparison, "fits_device", lambda *_: True)
+    held = mt.compare([base, tuned, other], store=tmp_path / "store", **asked)
+    assert not (tmp_path / "store").exists()
+    for name, one in kept.items():
+        for part in ("values", "low", "high", "p", "null_mean"):
+            np.testing.assert_allclose(getattr(held[name], part), getattr(one, part), atol=1e-12)
+        assert held[name].provenance["activations"] == []
+        assert held[name].provenance["models"] == one.provenance["models"]
+    assert held.findings == kept.findings
+    assert [b.stack for b in held.blocks] == [b.stack for b in kept.blocks]
+    # Whoever asks for the rows gets them.
+    asked_for = mt.compare([base], on=CORPUS, store=tmp_path / "store", keep=True)
+    assert asked_for["debiased_cka"].provenance["activations"]
+
+
+def test_rows_are_held_by_a_gpu_that_has_room(base: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    rows = plan_rows(CORPUS, [base], row_options("word"))
+    size = 4 * len(rows) * sum(base.widths)
+    assert not fits_device([base], rows, "cpu")
+    on_gpu = SimpleNamespace(device=torch.device("cuda:0"), widths=base.widths)
+    monkeypatch.setattr("microtome.comparison.compare.find_device", torch.device)
+    for free, device, fits in (
+        (2.6 * size, "cuda", True),
+        (2.6 * size, "cuda:0", True),
+        (2.4 * size, "cuda", False),
+        (2.6 * size, "cuda:1", False),
+        (2.6 * size, "cpu", False),
+    ):
+        monkeypatch.setattr(torch.cuda, "mem_get_info", lambda _, free=free: (int(free), 0))
+        assert fits_device([on_gpu], rows, device) == fits  # pyright: ignore
+    assert not fits_device([on_gpu, base], rows, "cuda")  # pyright: ignore
+
+
 def test_attention_alone_records_nothing(base: Any, tmp_path: Path) -> None:
     one = mt.compare([base], on=CORPUS, measures="attention_js", store=tmp_path / "store")["attention_js"]
     assert one.shape == (3, 3)
@@ -332,7 +374,7 @@ def test_what_changed_is_said_in_words(base: Any, tuned: Any, other: Any, store:
     found = mt.compare([base, tuned, other], on=CORPUS, store=store)
     said = found.findings
     words = sum(len(e.words or ()) for e in CORPUS)
-    assert found.notes[0].startswith(f"{words - 1} rows (one row a word: its last")
+    assert found.notes[0].startswith(f"{words - 1} rows (one row per word: its last")
     # Nobody wrote down that one was trained from the other.
     (change,) = [s for s in said if "differs most between base and tuned" in s]
     assert change.startswith(("Layer 3 differs", "Layer 2 differs"))
@@ -360,7 +402,7 @@ def test_saved_and_opened_it_is_the_same(base: Any, tuned: Any, store: Path, tmp
         assert [m["name"] for m in two.provenance["models"]] == ["base", "tuned"]
     page = (tmp_path / "out" / "methods.md").read_text()
     assert "The layers of 2 models (4 of `base`, 4 of `tuned`) were compared with each other" in page
-    assert "The rows are of `texts`: one row a word: its last sub-word." in page
+    assert "The rows are of `texts`: one row per word: its last sub-word." in page
     assert found.findings[0] in page.replace("\\", "")
 
 

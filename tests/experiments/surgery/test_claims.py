@@ -12,10 +12,16 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from figures.resulting import make_curve, make_spans
-from microtome.experiments.surgery.claims import cut_claim, head_claims, span_claims
-from microtome.experiments.surgery.costs import Costs, costs_of_curve, extent_claims, extreme_claims
-from microtome.findings.claims.general import few_seeds
-from microtome.findings.claims.render import headline, render
+from microtome.experiments.surgery.claims import (
+    Costs,
+    costs_of_curve,
+    cut_claim,
+    extent_claims,
+    extreme_claims,
+    head_claims,
+)
+from microtome.experiments.surgery.skipping import span_claims
+from microtome.findings.claims.render import few_seeds, headline, render
 from microtome.scores.table import SCORES
 
 QUICK = settings(max_examples=60, deadline=None)
@@ -47,6 +53,32 @@ def test_cuts(points: list[tuple[float, float]], score: Any) -> None:
     assert ("can be removed" in headline(claim)) == bool(len(safe))
     if claim.bound is not None:
         assert claim.bound.value == most[place]
+
+
+def test_a_cut_names_the_head_that_it_leaves_as_it_is() -> None:
+    curve = replace(make_curve("costs", [-0.001, 0.0], band_low=[-0.002, 0], band_high=[0, 0]), arm="UNTUNED")
+    assert headline(cut_claim(curve, SCORES["accuracy"])) == (
+        "The top 1 of 2 layers can be removed at a cost of at most 0.2 points of accuracy, without training "
+        "anything (UNTUNED)."
+    )
+
+
+@pytest.mark.parametrize(
+    ("ends", "text"),
+    [
+        ((0.03, 0.09), "helps at 1 of 2 layers, most with 1 layer kept: a gain of 5.0 points of accuracy"),
+        ((-0.09, -0.03), "is not shown to help at any layer and hurts at 1 of 2, most with 1 layer kept: a "),
+        ((-0.09, 0.09), "is not shown to help at any layer; the largest gain, with 1 layer kept, is 5.0 "),
+    ],
+)
+def test_what_a_converged_probe_gains_or_loses_is_claimed(ends: tuple[float, float], text: str) -> None:
+    value = -0.05 if ends[1] < 0 else 0.05
+    gain = make_curve("gain", [value, 0.0], band_low=[ends[0], -0.01], band_high=[ends[1], 0.01])
+    scores = {name: make_curve(name.upper(), [0.5, 0.6]) for name in ("untuned", "converged")}
+    [claim] = head_claims({**scores, "converged gain": gain}, SCORES["accuracy"])
+    start = f"A linear probe trained to convergence in place of the head {text}"
+    assert headline(claim).startswith(start)
+    assert "(CONVERGED)" in headline(claim)
 
 
 def test_a_model_of_one_layer_has_nothing_to_remove() -> None:
@@ -106,26 +138,34 @@ def test_which_change_costs_least_and_most(points: list[tuple[float, float]], sc
 
 
 @QUICK
-@given(POINTS, BOTH_WAYS)
-def test_what_training_the_head_gains(points: list[tuple[float, float]], score: Any) -> None:
+@given(POINTS, BOTH_WAYS, st.sampled_from(["tuned", "converged"]))
+def test_what_heads_gain_or_lose(points: list[tuple[float, float]], score: Any, arm: str) -> None:
     gain, width = (np.array(column) for column in zip(*points, strict=True))
     sign = 1.0 if score.higher_is_better else -1.0
     ends = np.sort(np.stack([sign * (gain - width), sign * (gain + width)]), axis=0)
     scores = make_curve("TUNED", np.full(len(gain), 0.5))
+    prefix = "" if arm == "tuned" else "converged "
     curves = {
-        "tuned": scores,
+        arm: scores,
         "untuned": replace(scores, name="UNTUNED"),
-        "gain": make_curve("gain", sign * gain, band_low=ends[0], band_high=ends[1]),
+        f"{prefix}gain": make_curve("gain", sign * gain, band_low=ends[0], band_high=ends[1]),
     }
     claims = head_claims(curves, score)
     assert bool(claims) == np.isfinite(gain).any()
     for claim in claims:
         with np.errstate(invalid="ignore"):
             helped = np.flatnonzero((gain - width > 0) & np.isfinite(gain))
-        among = helped if len(helped) else np.flatnonzero(np.isfinite(gain))
+            hurt = np.flatnonzero((gain + width < 0) & np.isfinite(gain))
         assert claim.facts["helped"] == len(helped)
+        assert claim.facts["hurt"] == len(hurt)
+        lost = bool(len(hurt) and not len(helped))
         assert (claim.verdict == "holds") == bool(len(helped))
-        assert gain[claim.layers[0] - 1] == gain[among].max()
+        assert (claim.verdict == "does not hold") == lost
+        among = helped if len(helped) else hurt if lost else np.flatnonzero(np.isfinite(gain))
+        assert gain[claim.layers[0] - 1] == (gain[among].min() if lost else gain[among].max())
+        assert headline(claim).startswith("Training the head" if arm == "tuned" else "A linear probe")
+        assert "(TUNED)" in headline(claim)
+        assert ("a loss of" in headline(claim)) == lost
         assert set(claim.beside) == {"TUNED", "UNTUNED"}
 
 

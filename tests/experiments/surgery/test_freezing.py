@@ -13,11 +13,10 @@ import cats
 from microtome.context import Context
 from microtome.errors import InputError, UnknownNameError
 from microtome.experiments.runs import Run
-from microtome.experiments.surgery.freezing import Freezing, _saving_claims, freeze
-from microtome.experiments.surgery.timing import freezing_costs
+from microtome.experiments.surgery.freezing import Freezing, _saving_claims, freeze, freezing_costs
 from microtome.findings.claims.render import headline
 from microtome.findings.results import open_result
-from microtome.interventions.freeze import Freeze
+from microtome.interventions.blocks import Freeze
 from microtome.training.request import ask
 
 Encoders = Callable[..., Any]
@@ -99,22 +98,6 @@ def test_runs_that_diverge_are_counted_and_left_out(encoder_of: Encoders, tmp_pa
     assert found.findings == (
         "Nothing is concluded about freezing: all runs of the model that it is compared with diverged.",
     )
-
-
-@pytest.mark.parametrize(("method", "same"), [("head", True), ("bitfit", False), ("lora", False)])
-def test_costs_are_those_of_the_method(method: str, same: bool, encoder_of: Encoders, tmp_path: Path) -> None:
-    if method == "lora":
-        pytest.importorskip("peft")
-    cases = {"none": None, "bottom 1": Freeze(bottom=1), "bottom 2": Freeze(bottom=2)}
-    given: dict[str, Any] = {"recipe": "wu2020", "repeats": 1, "method": method}
-    given["context"] = Context(store=tmp_path, device="cpu")
-    found = freezing_costs(encoder_of("bert"), cats.cats_task(), cases, **given, **cats.QUICK)
-    learning = [one["learning"] for one in found]
-    # What learns is counted case by case: nothing of one is left over in the next.
-    assert learning[0] < 20_000
-    assert (len(set(learning)) == 1) == same
-    if not same:
-        assert learning[0] - learning[1] == pytest.approx(learning[1] - learning[2], rel=0.5)
 
 
 def test_or_more_is_claimed_only_where_it_holds() -> None:

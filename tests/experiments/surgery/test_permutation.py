@@ -14,9 +14,9 @@ import cats
 from microtome.context import Context
 from microtome.encoders.encoder import digest_weights
 from microtome.errors import InputError, UnknownNameError
+from microtome.experiments.run_curves import welch_reach
 from microtome.experiments.runs import Run
 from microtome.experiments.surgery.permutation import Permutation, correlate, permute
-from microtome.experiments.surgery.random_choice import welch_reach
 from microtome.interventions.applying import apply
 from microtome.training.request import ask
 
@@ -115,14 +115,18 @@ def test_what_orders_change_is_said_with_its_unit(encoder_of: Encoders, tmp_path
     assert [str(found.claims[0].estimate.unit) for found in (one, two)] == ["order", "order and seed"]  # pyright: ignore
     assert "Other seeds of the original order are not covered." in one.findings[0]
     assert "Other seeds" not in two.findings[0]
-    assert one.findings[0].endswith("by the 95 % band of all of them, unit: example.")
-    assert two.findings[0].endswith("by the 95 % band of all of them, unit: example and seed.")
+    assert one.findings[0].endswith("by the 95 % band of all of them, over examples.")
+    assert two.findings[0].endswith("by the 95 % band of all of them, over examples and seeds.")
     # All swaps there are were made: they are no sample of others.
-    assert "unit: order" not in one.findings[1]
+    assert "over orders" not in one.findings[1]
     assert {claim.kind for claim in one.claims[2:]} == {"swap"}
     more = cats.cats_task(name="more", seed=1)
-    none = permute(encoder, [task, more], store=tmp_path, kinds=(), **cats.QUICK)
-    assert not any("correlation" in said for said in none.findings)
+    own = permute(encoder, [task, more], store=tmp_path, kinds=(), orders=[(3, 2, 1)], **cats.QUICK)
+    assert [curve.name for curve in own.curves if "difference" not in curve.name] == [
+        "cats: given",
+        "more: given",
+    ]
+    assert own.more["correlations"][0]["pearson"]["reason"] == "fewer than 4 orders"
 
 
 def test_the_interval_over_orders_is_that_of_welch() -> None:
@@ -137,6 +141,8 @@ def test_wrong_options_are_refused(encoder_of: Encoders, tmp_path: Path) -> None
     encoder = encoder_of("bert")
     with pytest.raises(UnknownNameError, match="kinds must be one of"):
         grid(encoder, kinds="shuffle")
+    with pytest.raises(InputError, match=r"kinds must be one or more of random, .*, or orders of your own"):
+        grid(encoder, kinds=())
     with pytest.raises(InputError, match="order_seeds must be one or more, each once"):
         grid(encoder, order_seeds=(1, 1))
     with pytest.raises(InputError, match=r"orders must be all of the 3 blocks of .* in some order"):

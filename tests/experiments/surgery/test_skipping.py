@@ -22,8 +22,7 @@ from microtome.errors import InputError, UnknownNameError
 from microtome.experiments.surgery.skipping import skip
 from microtome.findings.results import Result, SpanMap, open_result
 from microtome.randomness import generator
-from microtome.tasks.items import Item, Split
-from microtome.tasks.task import Task
+from microtome.tasks.task import Item, Split, Task
 from microtome.training.cuts import predict
 from microtome.training.evaluating import score_answers
 from microtome.training.opening import open_models
@@ -191,7 +190,7 @@ def test_what_is_found_is_said_with_its_doubt(runs: list[Any], task: Task, tmp_p
     result = skip(runs[0], task, store=tmp_path, level=0.9)
     said = result.findings[1]
     assert said.startswith("Of single blocks, skipping block ")
-    assert "(90 %, unit: example)" in said
+    assert "(90 %, over examples)" in said
     costs = np.diag(result.spans[0].values) * 100
     assert f"Cost: {costs.max():.2f} points" in said
     assert (

@@ -27,8 +27,8 @@ from microtome.findings.claims.render import render
 from microtome.findings.results import Result, open_result
 from microtome.scores.table import find_score
 from microtome.store.shelf import Shelf
-from microtome.tasks.items import Kind
 from microtome.tasks.subset import subset
+from microtome.tasks.task import Kind
 from microtome.training.cuts import predict
 from microtome.training.models.modeling import build
 from microtome.training.models.saving import save
@@ -37,7 +37,7 @@ from samples import task_of
 
 QUICK: dict[str, Any] = dict(cats.QUICK)
 CURVES = ("UNTUNED", "TUNED", "TUNEDORIG", "TUNED converged", "TUNEDORIG converged")
-GAIN = "difference TUNED"
+GAIN, CONVERGED_GAIN = "difference TUNED", "difference TUNED converged"
 SCORES: dict[str, tuple[str, ...]] = {
     "classification": ("accuracy",),
     "regression": ("pearson", "spearman"),
@@ -93,14 +93,15 @@ def test_untuned_scores_are_those_of_really_cut_models(
 
 
 def test_all_curves_are_there_with_bands_and_the_line(found: Result, task: Any) -> None:
-    assert tuple(one.name for one in found.curves) == (*CURVES, GAIN)
+    assert tuple(one.name for one in found.curves) == (*CURVES, GAIN, CONVERGED_GAIN)
     for curve in found.curves:
         assert curve.axis == "layers kept"
         assert (curve.band_low <= curve.low + 1e-9).all()
         assert (curve.high <= curve.band_high + 1e-9).all()
         assert curve.n == 40
     assert {one.name: one.seeds for one in found.curves} == {
-        name: (3, 3, 3) if name in ("TUNED", "TUNEDORIG", GAIN) else (1, 1, 1) for name in (*CURVES, GAIN)
+        name: (3, 3, 3) if name in ("TUNED", "TUNEDORIG", GAIN) else (1, 1, 1)
+        for name in (*CURVES, GAIN, CONVERGED_GAIN)
     }
     assert {one.unit for one in found.curves if one.seeds == (3, 3, 3)} == {"example and head seed"}
     assert {one.unit for one in found.curves if one.seeds == (1, 1, 1)} == {"example"}
@@ -157,6 +158,8 @@ def test_sentences_say_what_was_found(found: Result) -> None:
     assert "top" in found.findings[0]
     assert "accuracy" in " ".join(found.findings)
     assert any(said.startswith("Training the head further ") for said in found.findings)
+    assert any(said.startswith("A linear probe trained to convergence ") for said in found.findings)
+    assert "(UNTUNED)" in found.findings[0]
     assert any(said.startswith("Before fine-tuning the best layer is") for said in found.findings)
     assert "UNTUNED; Phang et al. 2021" in found.methods
     assert "head seeds 0, 1, 2" in found.methods
@@ -169,7 +172,9 @@ def test_training_the_head_helps_only_where_the_band_of_the_paired_difference_sa
     found: Result, runs: list[Any], task: Any
 ) -> None:
     gain: Any = found[GAIN]
-    np.testing.assert_allclose(gain.values, found["TUNED"].values - found["UNTUNED"].values, atol=1e-12)
+    for name, arm in ((GAIN, "TUNED"), (CONVERGED_GAIN, "TUNED converged")):
+        differences = found[arm].values - found["UNTUNED"].values
+        np.testing.assert_allclose(found[name].values, differences, atol=1e-12)
     score = find_score(task.main)
 
     def said(low: float) -> str:
@@ -309,7 +314,7 @@ def test_a_run_that_failed_is_not_averaged(runs: list[Any], task: Any, store: Pa
 
 def test_without_the_encoder_before_there_is_a_note(runs: list[Any], task: Any, store: Path) -> None:
     found = truncate(runs[0], task, store=store, head_seeds=(0,), steps=2)
-    assert [one.name for one in found.curves] == ["UNTUNED", "TUNED", "TUNED converged", GAIN]
+    assert [one.name for one in found.curves] == ["UNTUNED", "TUNED", "TUNED converged", GAIN, CONVERGED_GAIN]
     assert any("TUNEDORIG was left out" in said and "(base)" in said for said in found.warnings)
 
 
@@ -341,10 +346,10 @@ def test_every_kind_of_task_is_truncated(encoder_of: Callable[..., Any], tmp_pat
     if kind in ("classification", "regression", "multiple_choice", "tagging"):
         expected |= {"TUNED", "TUNEDORIG", GAIN}
     if kind in ("classification", "regression", "tagging"):
-        expected |= {"TUNED converged", "TUNEDORIG converged"}
+        expected |= {"TUNED converged", "TUNEDORIG converged", CONVERGED_GAIN}
     assert {one.name for one in found.curves} == expected
     left_out = [said for said in found.warnings if "left out" in said]
-    assert bool(left_out) == (len(expected) < 6)
+    assert bool(left_out) == (len(expected) < 7)
     answers = predict(model, task.split("train"), task, encoder.tokenizer)
     targets = [item.target for item in task.split("train")]
     wanted = float(find_score(main).compute(answers, targets, task.labels))
@@ -363,7 +368,7 @@ def test_families_are_truncated(
     found = truncate(
         tmp_path / "tuned", task, base=encoder, store=tmp_path / "store", head_seeds=(0,), steps=2
     )
-    assert tuple(one.name for one in found.curves) == (*CURVES, GAIN)
+    assert tuple(one.name for one in found.curves) == (*CURVES, GAIN, CONVERGED_GAIN)
     answers = predict(model, task.split("validation"), task, encoder.tokenizer)
     assert found["UNTUNED"].values[-1] == pytest.approx(scores(task, answers))
 
@@ -395,3 +400,8 @@ def test_a_base_that_cannot_be_opened_is_told_before_the_work(
     monkeypatch.setattr("microtome.experiments.surgery.truncation.cut_answers", never)
     with pytest.raises(InputError, match="none"):
         truncate(runs[0], task, base=tmp_path / "none", store=tmp_path)
+
+
+def test_no_arm_at_all_is_refused() -> None:
+    with pytest.raises(InputError, match="arms must be one or more of untuned"):
+        truncate(["a"], "polarity", arms=())

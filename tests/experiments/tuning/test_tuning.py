@@ -12,7 +12,7 @@ import cats
 import microtome as mt
 from microtome.context import Context
 from microtome.encoders import loading
-from microtome.experiments.tuning.evaluation import ModelEvaluation
+from microtome.experiments.tuning.evaluation import ModelEvaluation, _names
 from microtome.experiments.tuning.finetuning import FineTuning
 from microtome.experiments.tuning.pruning import Pruning
 from microtome.training import opening
@@ -76,3 +76,9 @@ def test_pruning_plans_what_it_runs(encoder_of: Encoders, tmp_path: Path) -> Non
     again = mt.prune(run, task, 99.0, speed=False, store=store)
     assert (again.kept, again.findings) == (result.kept, result.findings)
     protocol(result, tmp_path / "small")
+
+
+def test_models_in_evaluations_have_the_shortest_names_that_tell_them_apart() -> None:
+    assert _names(["/runs/a/seed-1", "/runs/a/seed-2"]) == ["seed-1", "seed-2"]
+    assert _names(["/runs/a/rte/seed-1", Path("/runs/b/rte/seed-1")]) == ["a-seed-1", "b-seed-1"]
+    assert _names(["/runs/a/seed-1"]) == ["seed-1"]

@@ -56,7 +56,7 @@ def test_change_and_matching_are_those_of_the_block() -> None:
         matching.interval.high,
     )
     assert headline(claims["matching layers"]) == (
-        "67% of the layers of a are most similar to the layer of b at their own depth (chance: 33%)."
+        "67 % of the layers of a are most similar to the layer of b at their own depth (chance: 33 %)."
     )
 
 

@@ -50,7 +50,6 @@ def test_majority_of_classes_and_of_properties() -> None:
     classes = np.eye(3, dtype=bool)[[0, 0, 1, 2, 0]]
     one = majority(edges_of(classes, owner, several=False), [0, 1], [2])
     assert one.counts.tolist() == [[[[1, 0, 0]]]]
-    assert one.inputs == ("majority",)
     several = np.array([[1, 1, 0], [1, 1, 0], [1, 0, 0], [0, 1, 0], [1, 0, 1]], dtype=bool)
     both = majority(edges_of(several, owner), [0, 1], [2])
     assert both.counts.tolist() == [[[[1, 1, 1]]]]
@@ -58,7 +57,7 @@ def test_majority_of_classes_and_of_properties() -> None:
 
 def test_answers_are_by_sentence() -> None:
     counts = np.array([[[[1, 0, 2], [2, 1, 0]]], [[[3, 0, 0], [1, 1, 1]]]])
-    found = EdgeCounts(sentences=np.array([4, 6]), counts=counts, seeds=(0, 1), inputs=("3",))
+    found = EdgeCounts(sentences=np.array([4, 6]), counts=counts, seeds=(0, 1))
     ids = [f"s{number}" for number in range(9)]
     answers = found.answers(0, ids, groups=["d"] * 5 + ["e"] * 4)
     assert answers.ids == ["s4", "s6"]

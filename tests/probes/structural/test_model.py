@@ -9,9 +9,9 @@ import pytest
 import torch
 
 from microtome.errors import InputError, WorkError
-from microtome.probes.structural.distances import Trees, read_trees, tree_distances
 from microtome.probes.structural.fitting import Target, first_weights, sentence_order
 from microtome.probes.structural.model import Structural, fit_structural, predict_trees, usual_root
+from microtome.probes.structural.trees import Trees, read_trees, tree_distances
 from tree_samples import drawn_trees, planted
 
 TARGETS: tuple[Target, ...] = ("distance", "depth")

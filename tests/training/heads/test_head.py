@@ -15,12 +15,12 @@ import tiny
 from microtome.context import Context
 from microtome.encoders.table import FAMILIES, family_of
 from microtome.errors import InputError, UnknownNameError
-from microtome.tasks.items import Kind
+from microtome.tasks.task import Kind
 from microtome.training.heads.head import HEADS, Head, describe, resolve
-from microtome.training.heads.losses import counted
 from microtome.training.inputs import collate, encode
 from microtome.training.models.modeling import build
 from microtome.training.models.saving import save
+from microtome.training.models.taskmodel import counted
 from microtome.training.opening import open_model
 from training.heads.test_head_inputs import READ, same_at_all_layers
 from training.heads.test_head_inputs import features_of as row_features
@@ -156,7 +156,7 @@ def test_the_likelihood_of_a_text_under_a_decoder_is_the_librarys(encoder_of: En
 
 def test_a_decoder_learns_what_only_a_later_token_tells(encoder_of: Encoders) -> None:
     """The label is the last word: nothing that the first token sees could tell it."""
-    from microtome.tasks.items import Item
+    from microtome.tasks.task import Item
 
     encoder, task = encoder_of("roberta-decoder"), samples.task_of("classification")
     ends = ("cat", "tea", "books")

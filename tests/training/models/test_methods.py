@@ -14,7 +14,8 @@ from microtome.errors import InputError, UnknownNameError
 from microtome.training.heads.head import Head
 from microtome.training.inputs import collate, encode
 from microtome.training.models.methods import merged, trainable
-from microtome.training.models.modeling import TaskModel, build
+from microtome.training.models.modeling import build
+from microtome.training.models.taskmodel import TaskModel
 
 Encoders = Callable[..., Any]
 FAMILIES = [

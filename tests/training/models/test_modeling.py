@@ -19,7 +19,7 @@ import tiny
 from microtome.encoders.encoder import digest_weights
 from microtome.encoders.loading import load
 from microtome.errors import InputError
-from microtome.tasks.items import Item, Kind
+from microtome.tasks.task import Item, Kind
 from microtome.training.heads.decoding import answers
 from microtome.training.heads.head import Head
 from microtome.training.inputs import collate, encode

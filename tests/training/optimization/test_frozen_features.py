@@ -15,7 +15,8 @@ from microtome.encoders.table import family_of
 from microtome.errors import InputError
 from microtome.training.inputs import collate, encode
 from microtome.training.models.methods import trainable
-from microtome.training.models.modeling import TaskModel, build
+from microtome.training.models.modeling import build
+from microtome.training.models.taskmodel import TaskModel
 from microtome.training.optimization.frozen_features import FILE, GIVEN, Bottom, still_blocks
 
 Encoders = Callable[..., Any]

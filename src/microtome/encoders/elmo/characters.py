@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from types import MappingProxyType
 from typing import Literal
 
 import numpy as np
 
 from ...errors import InputError, must
 from ...lazy import torch
-from .layers import Weights, layer_norm
 
-ACTIVATIONS: Mapping[str, Callable[[torch.Tensor], torch.Tensor]] = MappingProxyType(
-    {"relu": lambda x: x.relu(), "tanh": lambda x: x.tanh()}
-)
+Weights = Mapping[str, "torch.Tensor"]
+
+ACTIVATIONS = ("relu", "tanh")  # functions of torch
 
 # Words per batch of the filters: a wide model needs about 200 KB for each.
 _AT_ONCE = 512
@@ -116,7 +114,7 @@ class CharacterNetwork:
 
     Parameters
     ----------
-    filters : tuple of (int, int)
+    filters : list of (int, int)
         Width and number of the filters of each convolution.
     activation : str
         A name in `ACTIVATIONS`, applied after the maximum over positions.
@@ -127,26 +125,28 @@ class CharacterNetwork:
         Whether a layer norm comes last.
     """
 
-    filters: tuple[tuple[int, int], ...]
+    filters: list[tuple[int, int]]
     activation: str
     highways: int
     projection: Literal["before", "after", "none"]
     norm: bool
 
 
-def embed(network: CharacterNetwork, weights: Weights, ids: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:
+def embed(
+    weights: Weights, ids: torch.Tensor, mask: torch.Tensor, *, network: CharacterNetwork
+) -> torch.Tensor:
     """
     Compute layer 0: the vector of each token, repeated for the two directions; zero where there is no token.
 
     Parameters
     ----------
-    network : CharacterNetwork
     weights : mapping of str to tensor
         `characters` (262, size); for each convolution `filter_0` (filters, size, width) and
         `filter_bias_0`; for each highway `highway_0` (2 * features, features), the new value above the
         gate, and `highway_bias_0`; `projection` (features, filters) and `projection_bias`; `gamma`, `beta`.
     ids : integer tensor of shape (sentences, tokens, 50)
     mask : bool tensor of shape (sentences, tokens)
+    network : CharacterNetwork
 
     Returns
     -------
@@ -162,7 +162,6 @@ def embed(network: CharacterNetwork, weights: Weights, ids: torch.Tensor, mask: 
 def _vectors(network: CharacterNetwork, weights: Weights, words: torch.Tensor) -> torch.Tensor:
     """Map words (words, 50) to vectors (words, features)."""
     functional = torch.nn.functional
-    activation = ACTIVATIONS[network.activation]
     x = functional.embedding(_without_padding(network, words), weights["characters"])
     # A convolution as a matrix product over windows: on a GPU torch rounds the inputs of its own convolutions
     # to 10 bits (TF32), but not those of a matrix product.
@@ -172,7 +171,7 @@ def _vectors(network: CharacterNetwork, weights: Weights, words: torch.Tensor) -
         ).amax(1)
         for i, (width, _) in enumerate(network.filters)
     ]
-    x = activation(torch.cat(pooled, -1))
+    x = getattr(torch, network.activation)(torch.cat(pooled, -1))
     if network.projection == "before":
         x = functional.linear(x, weights["projection"], weights["projection_bias"])
     for i in range(network.highways):
@@ -189,3 +188,20 @@ def _without_padding(network: CharacterNetwork, words: torch.Tensor) -> torch.Te
     used = (words != PADDING).any(0).nonzero()
     widest = max(width for width, _ in network.filters)
     return words[:, : int(used[-1]) + 1 + widest] if len(used) else words
+
+
+def layer_norm(x: torch.Tensor, gamma: torch.Tensor, beta: torch.Tensor) -> torch.Tensor:
+    """
+    Normalize as AllenNLP does: epsilon is added to the standard deviation; torch adds it to the variance.
+
+    Parameters
+    ----------
+    x : tensor of shape (..., features)
+    gamma, beta : tensor that broadcasts to x
+
+    Returns
+    -------
+    tensor of the shape of x
+    """
+    centered = x - x.mean(-1, keepdim=True)
+    return gamma * centered / (centered.square().mean(-1, keepdim=True).sqrt() + 1e-6) + beta

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -10,56 +10,41 @@ import numpy as np
 
 from ...errors import InputError, MicrotomeError, MissingExtraError
 from ...lazy import torch
-from .characters import CHARACTERS, WORD, CharacterNetwork, embed
-from .layers import BiLstm, bilstm
-from .model import ElmoModel, ElmoPart
-from .options import ElmoOptions, ElmoWeights, content_of, parse_options
+from .characters import ACTIVATIONS, CHARACTERS, WORD, CharacterNetwork, embed
+from .model import ElmoModel, ElmoPart, bilstm
+from .options import ElmoOptions, ElmoWeights, parse_options, readable
 
 if TYPE_CHECKING:
     import h5py
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Hdf5Weights(ElmoWeights):
-    """The datasets of an open HDF5 file."""
+def _find(file: h5py.File, name: str, source: str) -> h5py.Dataset:
+    """Find a dataset of floating numbers in the file itself."""
+    import h5py
 
-    file: h5py.File
+    node: Any = file
+    for part in name.split("/"):
+        link = node.get(part, getlink=True) if isinstance(node, h5py.Group) else None
+        if link is None:
+            raise InputError(f"{source} must hold the dataset {name}, but it is missing.")
+        if not isinstance(link, h5py.HardLink):
+            raise InputError(f"{name} in {source} must be in the file itself, but it is a link.")
+        node = node[part]
+    if not isinstance(node, h5py.Dataset):
+        raise InputError(f"{name} in {source} must be a dataset, but it is a group.")
+    if node.is_virtual or node.external:
+        raise InputError(f"{name} in {source} must be in the file itself, but it is in another one.")
+    if node.dtype.kind != "f":
+        raise InputError(f"{name} in {source} must hold floating numbers, but it holds {node.dtype}.")
+    return node
 
-    def find(self, name: str) -> h5py.Dataset:
-        """Find a dataset in the file itself."""
-        import h5py
 
-        node: Any = self.file
-        for part in name.split("/"):
-            link = node.get(part, getlink=True) if isinstance(node, h5py.Group) else None
-            if link is None:
-                raise InputError(f"{self.source} must hold the dataset {name}, but it is missing.")
-            if not isinstance(link, h5py.HardLink):
-                raise InputError(f"{name} in {self.source} must be in the file itself, but it is a link.")
-            node = node[part]
-        if not isinstance(node, h5py.Dataset):
-            raise InputError(f"{name} in {self.source} must be a dataset, but it is a group.")
-        if node.is_virtual or node.external:
-            raise InputError(f"{name} in {self.source} must be in the file itself, but it is in another one.")
-        if node.dtype.kind != "f":
-            raise InputError(
-                f"{name} in {self.source} must hold floating numbers, but it holds {node.dtype}."
-            )
-        return node
-
-    def read(self, name: str, stored: h5py.Dataset) -> torch.Tensor:
-        """Read a dataset as float32."""
-        try:
-            with np.errstate(over="ignore"):
-                return torch.from_numpy(np.asarray(stored[()]).astype(np.float32))
-        except (OSError, RuntimeError, ValueError, MemoryError) as problem:
-            raise InputError(f"{name} in {self.source} must be readable, but got: {problem}.") from problem
-
-    def names(self) -> list[str]:
-        """List all datasets."""
-        names: list[str] = []
-        self.file.visititems(lambda name, node: names.append(name) if hasattr(node, "dtype") else None)
-        return names
+def _read(stored: h5py.Dataset, name: str, source: str) -> torch.Tensor:
+    try:
+        with np.errstate(over="ignore"):
+            return torch.from_numpy(np.asarray(stored[()]).astype(np.float32))
+    except (OSError, RuntimeError, ValueError, MemoryError) as problem:
+        raise InputError(f"{name} in {source} must be readable, but got: {problem}.") from problem
 
 
 def read_bilstm(options_path: Path, weights_path: Path) -> ElmoModel:
@@ -77,7 +62,9 @@ def read_bilstm(options_path: Path, weights_path: Path) -> ElmoModel:
     -------
     ElmoModel
     """
-    options = parse_options(content_of(options_path), str(options_path))
+    with readable(options_path):
+        content = options_path.read_bytes()
+    options = parse_options(content, str(options_path))
     try:
         import h5py
     except ImportError as problem:
@@ -90,11 +77,16 @@ def read_bilstm(options_path: Path, weights_path: Path) -> ElmoModel:
     except OSError as problem:
         raise InputError(f"{weights_path} must be an HDF5 file, but got: {problem}.") from problem
     with file:
-        weights = _Hdf5Weights(file=file, source=str(weights_path), declared="as the options say")
+        weights = ElmoWeights(
+            source=str(weights_path), declared="as the options say", find=partial(_find, file), read=_read
+        )
         try:
-            embeddings = _embeddings(options, weights)
+            # bilm-tf trains no projection where the widths agree.
+            embeddings = _embeddings(options, weights, projected="CNN_proj" in file)
             blocks = _blocks(options, weights)
-            weights.refuse_more(weights.names(), ("char_embed", "CNN", "RNN_"))
+            names: list[str] = []
+            file.visititems(lambda name, node: names.append(name) if hasattr(node, "dtype") else None)
+            weights.refuse_more(names, ("char_embed", "CNN", "RNN_"))
         except MicrotomeError:
             raise
         except (OSError, RuntimeError, ValueError, KeyError, TypeError, MemoryError) as problem:
@@ -104,20 +96,17 @@ def read_bilstm(options_path: Path, weights_path: Path) -> ElmoModel:
     return ElmoModel(kind="elmo", width=width, embeddings=embeddings, blocks=blocks, final_norm=None)
 
 
-def _embeddings(options: ElmoOptions, weights: _Hdf5Weights) -> ElmoPart:
+def _embeddings(options: ElmoOptions, weights: ElmoWeights, *, projected: bool) -> ElmoPart:
     # The number counts the row for "no token" that the file does not have; some options leave it out.
-    options.characters("char_cnn.n_characters", (CHARACTERS, CHARACTERS - 1))
-    if options.whole("char_cnn.max_characters_per_token", default=WORD) != WORD:
-        length = options.get("char_cnn.max_characters_per_token")
-        raise options.wrong("char_cnn.max_characters_per_token", str(WORD), length)
+    options.choice("char_cnn.n_characters", (CHARACTERS, CHARACTERS - 1))
+    options.choice("char_cnn.max_characters_per_token", (WORD,), default=WORD)
     size, width = options.whole("char_cnn.embedding.dim"), options.whole("lstm.projection_dim")
     filters = options.filters("char_cnn.filters")
     channels = sum(number for _, number in filters)
-    # bilm-tf trains no projection where the widths agree.
-    projected = channels != width or "CNN_proj" in weights.file
+    projected = projected or channels != width
     network = CharacterNetwork(
         filters=filters,
-        activation=options.activation("char_cnn.activation"),
+        activation=options.choice("char_cnn.activation", ACTIVATIONS),
         highways=options.whole("char_cnn.n_highway", default=0, least=0),
         projection="after" if projected else "none",
         norm=False,
@@ -139,15 +128,14 @@ def _embeddings(options: ElmoOptions, weights: _Hdf5Weights) -> ElmoPart:
     if projected:
         tensors["projection"] = weights.take("CNN_proj/W_proj", channels, width).T
         tensors["projection_bias"] = weights.take("CNN_proj/b_proj", width)
-    return ElmoPart(embed, network, tensors)
+    return ElmoPart(partial(embed, network=network), tensors)
 
 
-def _blocks(options: ElmoOptions, weights: _Hdf5Weights) -> list[ElmoPart]:
-    if not options.flag("bidirectional", default=True):
-        raise options.wrong("bidirectional", "true", False)
+def _blocks(options: ElmoOptions, weights: ElmoWeights) -> list[ElmoPart]:
+    options.choice("bidirectional", (True,), default=True)
     cells, width = options.whole("lstm.dim"), options.whole("lstm.projection_dim")
     cell_clip, projection_clip = options.limit("lstm.cell_clip"), options.limit("lstm.proj_clip")
-    skip = options.flag("lstm.use_skip_connections", default=False)
+    skip = options.flag("lstm.use_skip_connections")
     blocks = []
     for index in range(options.whole("lstm.n_layers", default=1)):
         groups = [f"RNN_{direction}/RNN/MultiRNNCell/Cell{index}/LSTMCell" for direction in (0, 1)]
@@ -158,6 +146,6 @@ def _blocks(options: ElmoOptions, weights: _Hdf5Weights) -> list[ElmoPart]:
             "bias": torch.stack([weights.take(f"{group}/B", 4 * cells) for group in groups]),
             "projection": torch.stack([weights.take(f"{group}/W_P_0", cells, width) for group in groups]),
         }
-        layer = BiLstm(cell_clip=cell_clip, projection_clip=projection_clip, skip=skip and index > 0)
-        blocks.append(ElmoPart(bilstm, layer, tensors))
+        layer = partial(bilstm, cell_clip=cell_clip, projection_clip=projection_clip, skip=skip and index > 0)
+        blocks.append(ElmoPart(layer, tensors))
     return blocks

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from ...errors import InputError
 from ...lazy import torch
-from .characters import ACTIVATIONS, CHARACTERS, WORD
+from .characters import WORD
 
 _ABSENT: Any = object()
 # What float32 can hold.
@@ -41,62 +42,50 @@ class ElmoOptions:
             raise InputError(f"{self.source} must hold {name}, but it is missing.")
         return default if value is _ABSENT else value
 
-    def wrong(self, name: str, allowed: str, got: object) -> InputError:
-        """Return the error for an invalid value."""
-        return InputError(f"{name} in {self.source} must be {allowed}, but got {got!r}.")
+    def check(self, name: str, allowed: str, fits: Callable[[Any], bool], default: Any = _ABSENT) -> Any:
+        """Look up a value that must fit; `allowed` describes such values in errors."""
+        value = self.get(name, default)
+        if not fits(value):
+            raise InputError(f"{name} in {self.source} must be {allowed}, but got {value!r}.")
+        return value
 
     def whole(self, name: str, *, default: Any = _ABSENT, least: int = 1) -> int:
         """Look up a whole number."""
-        value = self.get(name, default)
-        if type(value) is not int or value < least:
-            raise self.wrong(name, f"a whole number of at least {least}", value)
-        return value
+        allowed = f"a whole number of at least {least}"
+        return self.check(name, allowed, lambda value: type(value) is int and value >= least, default)
 
     def limit(self, name: str) -> float | None:
         """Look up a positive number that may be absent or null."""
-        value = self.get(name, None)
-        if value is not None and (type(value) not in (int, float) or not 0 < value <= LARGEST):
-            raise self.wrong(name, "a number above 0 that float32 can hold, or null", value)
+
+        def fits(value: Any) -> bool:
+            return value is None or (type(value) in (int, float) and 0 < value <= LARGEST)
+
+        value = self.check(name, "a number above 0 that float32 can hold, or null", fits, None)
         return None if value is None else float(value)
 
-    def flag(self, name: str, *, default: bool) -> bool:
-        """Look up true or false."""
-        value = self.get(name, default)
-        if type(value) is not bool:
-            raise self.wrong(name, "true or false", value)
-        return value
+    def flag(self, name: str) -> bool:
+        """Look up true or false, false by default."""
+        return self.check(name, "true or false", lambda value: type(value) is bool, False)
 
-    def choice(self, name: str, allowed: tuple[str, ...], *, default: Any = _ABSENT) -> str:
-        """Look up one of the allowed names."""
-        value = self.get(name, default)
-        if value not in allowed:
-            raise self.wrong(name, " or ".join(allowed), value)
-        return value
+    def choice(self, name: str, allowed: Sequence[Any], *, default: Any = _ABSENT) -> Any:
+        """Look up one of the allowed names, numbers or truth values."""
+        words = " or ".join("true" if value is True else str(value) for value in allowed)
+        return self.check(
+            name, words, lambda value: (type(value), value) in [(type(v), v) for v in allowed], default
+        )
 
-    def activation(self, name: str, *, default: Any = _ABSENT) -> str:
-        """Look up the activation of the filters."""
-        return self.choice(name, tuple(ACTIVATIONS), default=default)
-
-    def filters(self, name: str) -> tuple[tuple[int, int], ...]:
+    def filters(self, name: str) -> list[tuple[int, int]]:
         """Look up widths and numbers of filters."""
-        value = self.get(name)
-        pairs = value if isinstance(value, list) else []
-        valid = [
-            isinstance(pair, list)
-            and len(pair) == 2
-            and all(type(number) is int and number > 0 for number in pair)
-            and pair[0] <= WORD
-            for pair in pairs
-        ]
-        if not valid or not all(valid):
-            raise self.wrong(name, f"a list of pairs [width up to {WORD}, number]", value)
-        return tuple((width, number) for width, number in pairs)
 
-    def characters(self, name: str, allowed: tuple[int, ...] = (CHARACTERS,)) -> None:
-        """Raise if a model has another number of characters."""
-        value = self.get(name)
-        if value not in allowed or isinstance(value, bool):
-            raise self.wrong(name, " or ".join(map(str, allowed)), value)
+        def is_pair(pair: Any) -> bool:
+            numbers = isinstance(pair, list) and all(type(number) is int and number > 0 for number in pair)
+            return numbers and len(pair) == 2 and pair[0] <= WORD
+
+        def fits(value: Any) -> bool:
+            return isinstance(value, list) and len(value) > 0 and all(map(is_pair, value))
+
+        pairs = self.check(name, f"a list of pairs [width up to {WORD}, number]", fits)
+        return [(width, number) for width, number in pairs]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -110,30 +99,28 @@ class ElmoWeights:
         The name of the file in error messages.
     declared : str
         The end of an error message about a shape: "as the options say".
+    find : callable
+        `find(name, source)` returns a tensor of floating numbers as it is stored, or raises if there is none.
+    read : callable
+        `read(stored, name, source)` returns it as float32.
     """
 
     source: str
     declared: str
+    find: Callable[[str, str], Any]
+    read: Callable[[Any, str, str], torch.Tensor]
     taken: set[str] = field(default_factory=set)
-
-    def find(self, name: str) -> Any:
-        """Find a tensor of floating numbers as it is stored; raise if there is none."""
-        raise NotImplementedError
-
-    def read(self, name: str, stored: Any) -> torch.Tensor:
-        """Read a tensor as float32."""
-        raise NotImplementedError
 
     def take(self, name: str, *shape: int) -> torch.Tensor:
         """Return a tensor as float32; raise if its shape is another, or a number is not finite."""
         self.taken.add(name)
-        stored = self.find(name)
+        stored = self.find(name, self.source)
         if tuple(stored.shape or ()) != shape:
             raise InputError(
                 f"{name} in {self.source} must have the shape {list(shape)}, {self.declared}, but it has "
                 f"{list(stored.shape or ())}."
             )
-        numbers = self.read(name, stored)
+        numbers = self.read(stored, name, self.source)
         if not bool(numbers.isfinite().all()):
             raise InputError(f"{name} in {self.source} must hold finite numbers, but some are not.")
         return numbers
@@ -146,28 +133,17 @@ class ElmoWeights:
             raise InputError(f"{self.source} must hold what {what}, but it also holds {unexpected[0]}.")
 
 
-def content_of(path: Path) -> bytes:
-    """Read the bytes of a file."""
+@contextmanager
+def readable(path: Path) -> Iterator[None]:
+    """Convert an OSError into an error that names the file."""
     try:
-        return path.read_bytes()
+        yield
     except OSError as problem:
         raise InputError(f"{path} must be a readable file, but got: {problem}.") from problem
 
 
 def parse_options(content: bytes, source: str) -> ElmoOptions:
-    """
-    Parse the content of a JSON file.
-
-    Parameters
-    ----------
-    content : bytes
-    source : str
-        The name of the file in error messages.
-
-    Returns
-    -------
-    ElmoOptions
-    """
+    """Parse the content of a JSON file; `source` is its name in error messages."""
     try:
         values = json.loads(content)
     except (ValueError, RecursionError) as problem:

@@ -15,11 +15,11 @@ DEBERTA = Family(
     name="deberta",
     title="DeBERTa",
     model_types=("deberta",),
-    blocks="encoder.layer",
-    embeddings=("embeddings",),
     beside=("encoder.rel_embeddings",),
-    outputs=("attention.output.dense", "output.dense"),
     classifier=_POOLED,
+    # It masks bfloat16 scores with the smallest float32.
+    bfloat16=False,
+    by_shape=("encoder.get_rel_pos",),
     source="He et al. 2021",
 )
 
@@ -27,12 +27,10 @@ DEBERTA_V2 = Family(
     name="deberta-v2",
     title="DeBERTa v2, v3",
     model_types=("deberta-v2",),
-    blocks="encoder.layer",
-    embeddings=("embeddings",),
     beside=("encoder.rel_embeddings", "encoder.LayerNorm", "encoder.conv"),
     after_first="encoder.conv",
     needs_block=True,
-    outputs=("attention.output.dense", "output.dense"),
     classifier=_POOLED,
+    by_shape=("encoder.get_rel_pos",),
     source="He et al. 2021",
 )

@@ -9,7 +9,6 @@ DISTILBERT = Family(
     title="DistilBERT",
     model_types=("distilbert",),
     blocks="transformer.layer",
-    embeddings=("embeddings",),
     outputs=("attention.out_lin", "ffn.lin2"),
     classifier=Classifier(
         stages="state of the first token -> dense -> relu -> dropout -> linear",

@@ -10,10 +10,8 @@ ELECTRA = Family(
     name="electra",
     title="ELECTRA",
     model_types=("electra",),
-    blocks="encoder.layer",
     # The projection exists only where the widths differ.
     embeddings=("embeddings", "embeddings_project"),
-    outputs=("attention.output.dense", "output.dense"),
     classifier=Classifier(
         stages=CONTEXT,
         activations=("gelu",),

@@ -9,7 +9,7 @@ ELMO = Family(
     title="ELMo (options.json and weights.hdf5)",
     model_types=(),
     blocks="blocks",
-    embeddings=("embeddings",),
+    outputs=(),
     reads="none",
     source="Peters et al. 2018",
 )
@@ -19,8 +19,8 @@ TRANSFORMER_ELMO = Family(
     title="Transformer ELMo (config.json and weights.th)",
     model_types=(),
     blocks="blocks",
-    embeddings=("embeddings",),
     final_norm="final_norm",
+    outputs=(),
     reads="none",
     source="Peters et al. 2018",
 )

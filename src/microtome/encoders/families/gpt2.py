@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from types import MappingProxyType
-
 from ..family import Family
 from .openai_gpt import LAST_TOKEN
 
@@ -16,7 +14,7 @@ GPT2 = Family(
     final_norm="ln_f",
     reads="last",
     causal=True,
-    arguments=MappingProxyType({"use_cache": False}),
+    arguments={"use_cache": False},
     index_scaled="scale_attn_by_inverse_layer_idx",
     outputs=("attn.c_proj", "mlp.c_proj"),
     classifier=LAST_TOKEN,

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from types import MappingProxyType
-
 from ..family import Family
 from .openai_gpt import LAST_TOKEN
 
@@ -19,7 +17,7 @@ LLAMA = Family(
     final_norm="norm",
     reads="last",
     causal=True,
-    arguments=MappingProxyType({"use_cache": False}),
+    arguments={"use_cache": False},
     per_block=("layer_types", "no_rope_layers"),
     outputs=("self_attn.o_proj", "mlp.down_proj", "mlp.c_proj"),
     classifier=LAST_TOKEN,

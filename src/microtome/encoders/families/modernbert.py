@@ -9,7 +9,6 @@ MODERNBERT = Family(
     title="ModernBERT",
     model_types=("modernbert",),
     blocks="layers",
-    embeddings=("embeddings",),
     final_norm="final_norm",
     per_block=("layer_types",),
     # The embeddings are normalized already, so that the first block does not normalize its input.

@@ -9,12 +9,11 @@ MPNET = Family(
     name="mpnet",
     title="MPNet",
     model_types=("mpnet",),
-    blocks="encoder.layer",
-    embeddings=("embeddings",),
     beside=("encoder.relative_attention_bias",),
     unused_positions=2,
     outputs=("attention.attn.o", "output.dense"),
     classifier=FIRST_TOKEN,
     pooler=UNTRAINED,
+    by_shape=("encoder.relative_position_bucket",),
     source="Song et al. 2020",
 )

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from types import MappingProxyType
 
 from ..family import Classifier, Family
 
@@ -20,10 +19,7 @@ ROBERTA = Family(
     name="roberta",
     title="RoBERTa, XLM-R, CamemBERT",
     model_types=("roberta", "xlm-roberta", "camembert"),
-    blocks="encoder.layer",
-    embeddings=("embeddings",),
     after_padding=True,
-    outputs=("attention.output.dense", "output.dense"),
     classifier=FIRST_TOKEN,
     pooler=UNTRAINED,
     jiant_pooler=True,
@@ -36,11 +32,11 @@ ROBERTA_DECODER = replace(
     ROBERTA,
     name="roberta-decoder",
     title="RoBERTa, XLM-R, CamemBERT with is_decoder",
-    where=MappingProxyType({"is_decoder": True}),
+    where={"is_decoder": True},
     reads="last",
     causal=True,
     classifier=Classifier(stages=FIRST_TOKEN.stages, blind=True),
     pooler="",
     jiant_pooler=False,
-    arguments=MappingProxyType({"use_cache": False}),
+    arguments={"use_cache": False},
 )

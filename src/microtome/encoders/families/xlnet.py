@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from types import MappingProxyType
-
 from ..family import Classifier, Family
 
 XLNET = Family(
@@ -16,7 +14,7 @@ XLNET = Family(
     time_major=True,
     relative_segments=True,
     # States of earlier calls would otherwise be kept and read.
-    arguments=MappingProxyType({"use_mems": False}),
+    arguments={"use_mems": False},
     outputs=("rel_attn.o", "ff.layer_2"),
     classifier=Classifier(
         stages="state of the last token -> dense -> tanh -> dropout -> linear",

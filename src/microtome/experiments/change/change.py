@@ -13,13 +13,13 @@ from ...context import Context
 from ...errors import must
 from ...findings.claims.claim import Claim
 from ...findings.results import Curve, Result
-from ...findings.words import counted
+from ...findings.words import counted, coverage
 from ...measures.table import chosen_all
 from ...rows.planning import row_cost
 from ..base import Experiment, Plan, as_function, option
 from ..cell_errors import Points, Sample, points_of
 from ..citations import cited
-from ..comparison_options import MeasureOptions, TextInputs
+from ..comparison_options import RANDOM, SEEDS, TUNED, MeasureOptions, TextInputs, TunedModels, TunedOptions
 from ..inputs import RowSelection, TextOptions
 from ..layer_similarity import (
     LayerSimilarity,
@@ -28,7 +28,6 @@ from ..layer_similarity import (
     plan_text,
     record_models,
 )
-from ..tuned_models import RANDOM, SEEDS, TUNED, TunedModels, TunedOptions
 from .claims import beyond_seeds_claims, center_claim
 
 
@@ -65,12 +64,12 @@ class LayerChange(MeasureOptions, RowSelection, TextOptions, TunedOptions, Exper
     name = "change"
 
     random_baselines: Any = option(
-        "Number of randomly initialized copies of the base, as the lower reference (1 when absent); in "
-        "Python also models.",
+        "Number of randomly initialized copies of BASE, as the lower reference; 1 when absent.",
         1,
         most=1_000,
         read=_read_count,
         metavar="N",
+        python="Also models.",
     )
 
     def plan(self, context: Context) -> Plan:
@@ -164,7 +163,7 @@ def change_methods(
         f"{models.base.name} was compared with {counted(count, 'fine-tuned model')}{task} in "
         f"{len(recorded[0].layers)} layers by {' and '.join(measures)} (Merchant et al. 2020), on "
         f"{' and on '.join(dict.fromkeys(text.sentence for text in recorded))}. {random}Intervals of "
-        f"{context.level * 100:g} % are over {units}{' and fine-tuning seeds' if count > 1 else ''}: by "
+        f"{coverage(context.level)} are over {units}{' and fine-tuning seeds' if count > 1 else ''}: by "
         f"influence scores for debiased CKA (by a jackknife where there are few {units}) and by {halves} "
         "half-samples for RSA and similar measures; bands hold for all layers at once."
     )

@@ -14,7 +14,7 @@ from ...context import Context
 from ...encoders.series import Series, series
 from ...errors import InputError, must
 from ...store.entry import RECORD
-from ...store.reading import as_written, read_record
+from ...store.files import as_written, read_record
 from ...store.shelf import Shelf
 from ...training.evaluating import WINDOWS, read_windows
 from ...training.opening import open_model

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 from typing import Any, Literal
 
@@ -10,10 +10,10 @@ import numpy as np
 
 from ...context import Context
 from ...findings.change import change_profile, upper_third
-from ...findings.claims.claim import Claim, Quantity, Verdict
+from ...findings.claims.claim import Claim, Quantity, Verdict, overlapping
 from ..cell_errors import Points, Sample, center_of, points_of
+from ..comparison_options import RANDOM, SEEDS, TUNED
 from ..layer_similarity import Recorded
-from ..tuned_models import RANDOM, SEEDS, TUNED
 
 MEANS = {
     TUNED: "mean similarity over layers of base and tuned",
@@ -109,6 +109,11 @@ def center_claim(
         document |= {"center": center_points.plain(), "top_share": share_points.plain()}
         center, share = center_points.quantity(unit), share_points.quantity(unit)
     most = int(np.nanargmax(profile.change))
+    largest = {
+        "largest": float(profile.change[most]),
+        "overlapping": overlapping_layers(layers, points, most),
+        "span": [int(end) for end in profile.span],
+    }
     shares_of_third = {
         "share of the upper third": share,
         "the same if every block added as much": Quantity(value=profile.even),
@@ -119,9 +124,15 @@ def center_claim(
         layers=(layers[most],),
         estimate=center,
         beside={**shares_of_third, **beside},
-        facts={**facts, "largest": float(profile.change[most]), "span": [int(end) for end in profile.span]},
+        facts={**facts, **largest},
     )
     return document, claim
+
+
+def overlapping_layers(layers: Sequence[int], points: Points, place: int) -> list[int] | None:
+    """The layers that may have changed as much as the one at a place; None where there are no bands."""
+    near = overlapping(points.values, points.band_low, points.band_high, place)
+    return None if near is None else [layers[k] for k in near]
 
 
 def _top_share(similar: Sample) -> Sample | None:

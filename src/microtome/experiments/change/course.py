@@ -15,15 +15,14 @@ from ...findings.results import Curve
 from ...findings.scorecurves import score_curve
 from ...findings.stackblocks import StackBlocks, blocks_document
 from ...inference.answers import Answers
-from ...inference.scoring import example_groups, unit_influence
+from ...inference.scoring import ScoredExamples, example_groups
 from ...scores.table import find_score
 from ...tasks.task import Task
 from ..cell_errors import UNDEFINED, Points, Sample, center_of, curve_of, points_of
 from ..layer_similarity import LayerSimilarity, Recorded
-from .checkpoint_blocks import CheckpointBlocks
-from .checkpoint_scores import Reading, Scoring
-from .claims import similarity_claim
+from .claims import overlapping_layers, similarity_claim
 from .onset import Order, which_first
+from .readings import CheckpointBlocks, Reading, Scoring
 
 End = Literal["first", "last"]
 ENDS: tuple[End, ...] = ("first", "last")
@@ -157,8 +156,9 @@ class Course:
             if answers is not None:
                 predictions, targets = answers.predictions[0], answers.targets
                 values[place] = score.compute(predictions, targets, labels)
-                groups = example_groups(answers.groups, len(answers.ids))
-                errors[place] = unit_influence(score, predictions, targets, labels, groups)
+                n, clusters = len(answers.ids), example_groups(answers.groups, len(answers.ids))
+                examples = ScoredExamples(score=score, labels=labels, n=n, clusters=clusters)
+                errors[place] = examples.influence(predictions, targets)
         blank = np.zeros(len(next(iter(errors.values()), (0, 0))))
         return which_first(
             self.steps,
@@ -234,20 +234,23 @@ def course_claims(course: Course, order: Order | None) -> list[Claim]:
 
 
 def _change_claim(course: Course) -> Claim:
-    values, measure = course.change["first"][-1].values, course.similarity.measure
+    points, measure = course.change["first"][-1], course.similarity.measure
+    values = points.values
     facts = {"steps": [course.steps[0], course.steps[-1]], "reason": None}
     if not np.isfinite(values).any():
         facts["reason"] = course.similarity_to("first").parts[-1].mean().why[0] or UNDEFINED
         return similarity_claim("course change", measure, "inconclusive", facts=facts)
     if np.nanmin(values) == 1:
         return similarity_claim("course change", measure, facts=facts)
-    center = course.centers("first")[-1]
+    center, layers, most = course.centers("first")[-1], course.recorded.layers, int(np.nanargmin(values))
+    near = overlapping_layers(layers, points, most)
     return similarity_claim(
         "course change",
         measure,
-        layers=(course.recorded.layers[int(np.nanargmin(values))],),
+        "holds" if near == [] else "inconclusive",
+        layers=(layers[most],),
         estimate=None if center is None else center.quantity(course.recorded.unit),
-        facts={**facts, "largest": 1 - float(np.nanmin(values))},
+        facts={**facts, "largest": 1 - float(values[most]), "overlapping": near},
     )
 
 

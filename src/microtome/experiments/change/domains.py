@@ -19,10 +19,9 @@ from ...measures.table import chosen_all
 from ..base import Experiment, Pieces, Plan, as_function, option
 from ..cell_errors import Sample, apart, points_of
 from ..citations import cited
-from ..comparison_options import MeasureOptions, TextInputs
+from ..comparison_options import BASE, TUNED, MeasureOptions, TextInputs, TunedModels, TunedOptions
 from ..inputs import RowSelection, open_texts
 from ..layer_similarity import Recorded, compare_layers, plan_text, record_models
-from ..tuned_models import BASE, TUNED, TunedModels, TunedOptions
 from .change import change_methods
 from .claims import domain_claim
 from .length_matching import TEMPLATES, match_lengths
@@ -67,6 +66,7 @@ class Domains(MeasureOptions, RowSelection, TunedOptions, Experiment):
         panel="Input",
         repeated=True,
         metavar="NAME=VALUE",
+        example="column.text=sentence",
     )
     read_outside: Mapping[str, str] = option(
         "Option of the reader of --outside. May be repeated.",
@@ -74,8 +74,11 @@ class Domains(MeasureOptions, RowSelection, TunedOptions, Experiment):
         panel="Input",
         repeated=True,
         metavar="NAME=VALUE",
+        example="column.text=sentence",
     )
-    template: str = option("Form of all inputs.", "single", choices=TEMPLATES, panel="Rows")
+    template: str = option(
+        "Whether an input is one sentence or a pair of them.", "single", choices=TEMPLATES, panel="Rows"
+    )
 
     def plan(self, context: Context) -> Plan:
         """Open models and texts, pair their inputs, and find the rows that are compared."""

@@ -20,7 +20,7 @@ from ...inference.pairing import compare_scores
 from ...scores.table import find_score
 from ...tasks.task import Task
 from ...training.cut_store import as_answers
-from ..models import guess_line
+from ..result import guess_line
 from ..run_curves import counts
 from ..runs import Done, Run
 

@@ -14,13 +14,15 @@ from ...comparison.similarity import similarity_matrix
 from ...comparison.structure import find_localization
 from ...context import Context
 from ...errors import InputError, SmallSampleWarning, must
-from ...findings.claims.claim import Claim, Quantity
+from ...findings.claims.claim import Claim, Quantity, overlapping
 from ...findings.localization import Localizations, localizations
 from ...findings.results import Curve, Result
+from ...findings.words import coverage
 from ...inference.clusters import Clusters
+from ...inference.estimate import Band
 from ...inference.resampling import half_interval, half_plan
-from ...rows import options as row_choices
 from ...rows.planning import plan_at_most, row_cost
+from ...rows.selecting import KINDS, RowOptions, row_options
 from ..base import Experiment, Plan, as_function, option
 from ..cell_errors import Points
 from ..citations import cited
@@ -60,16 +62,17 @@ class LayerLocalization(ComparisonOptions, RowSelection, TextOptions, LoadingOpt
     name = "localization"
 
     models: Any = option(
-        "Models: hub ids, folders or zoo:NAME; in Python also a mapping of names to models.",
+        "Models: hub ids, folders or zoo:NAME.",
         argument=True,
         repeated=True,
         panel="Input",
         metavar="MODEL...",
+        python="Also a mapping of names to models.",
     )
     rows: str | None = option(  # pyright: ignore[reportIncompatibleVariableOverride]
         "What one row is; token when absent, word with --published.",
         None,
-        choices=tuple(row_choices.KINDS),
+        choices=tuple(KINDS),
         panel="Rows",
     )
     published: str | None = option(
@@ -80,7 +83,7 @@ class LayerLocalization(ComparisonOptions, RowSelection, TextOptions, LoadingOpt
         panel="Rows",
     )
     direction: str = option(
-        "in: how well neurons of other layers are found in this one; out: its neurons in the others.",
+        "Which neurons are looked for: those of other layers in this one (in), or its own in others (out).",
         "in",
         choices=("in", "out"),
     )
@@ -93,7 +96,7 @@ class LayerLocalization(ComparisonOptions, RowSelection, TextOptions, LoadingOpt
         panel="Statistics",
     )
 
-    def row_options(self, longest: int | None = None) -> row_choices.RowOptions:
+    def row_options(self, longest: int | None = None) -> RowOptions:
         """The rows; the paper took all words, so they are the default with `published`."""
         if self.published is None:
             kind, sample = self.rows or "token", self.sample
@@ -103,9 +106,7 @@ class LayerLocalization(ComparisonOptions, RowSelection, TextOptions, LoadingOpt
             raise must("rows", f"'word' with published={self.published!r}", self.rows)
         else:
             kind, sample = "word", None if self.sample == SAMPLE else self.sample
-        return row_choices.row_options(
-            kind, sample=sample, longest=longest, seed=self.seed, published=self.published
-        )
+        return row_options(kind, sample=sample, longest=longest, seed=self.seed, published=self.published)
 
     def plan(self, context: Context) -> Plan:
         """Open models and text, and find the rows that all models have."""
@@ -146,10 +147,12 @@ class LayerLocalization(ComparisonOptions, RowSelection, TextOptions, LoadingOpt
         readings = _readings(scores)
         notes = {CODED: f"both means z-scored over the {scores.coded.compared} layers of all models"}
         curves: list[Curve] = []
+        bands: dict[str, Band] = {}
         for name, values in readings.items():
             replicates = np.stack([resample[name] for resample in resamples])
             band = half_interval(values, replicates, units=units, unit=recorded.unit)
-            band, blank = replace(band, level=context.level), np.full(len(values), np.nan)
+            band = bands[name] = replace(band, level=context.level)
+            blank = np.full(len(values), np.nan)
             for model in recorded.activations:
                 places = [place for place, (owner, _) in enumerate(names) if owner == model]
                 lines = [line[places] for line in (values, band.low, band.high, blank, blank, blank)]
@@ -170,7 +173,7 @@ class LayerLocalization(ComparisonOptions, RowSelection, TextOptions, LoadingOpt
             score="localization",
             curves=curves,
             rows=[{k: v if v == v else None for k, v in row.items()} for row in table],
-            claims=(_claim(scores, _labels(names)),),
+            claims=(_claim(scores, bands[BEYOND], _labels(names)),),
             methods=self._methods(recorded, context),
             references=cited("wu2020", measures=["neuron_correlation", "svcca"]),
             more={
@@ -209,7 +212,7 @@ class LayerLocalization(ComparisonOptions, RowSelection, TextOptions, LoadingOpt
             f"{self.direction}). Published scores (Wu et al. 2020) subtract the mean SVCCA instead: as "
             "described, of centered neurons up to the component that reaches 99 % of the variance; as coded, "
             "of standardized neurons with a component less, both means over the layers whose neurons are "
-            f"looked for and z-scored over all layers. Intervals of {context.level * 100:g} % are by "
+            f"looked for and z-scored over all layers. Intervals of {coverage(context.level)} are by "
             f"{self.halves} half-samples of {recorded.unit}s, all with the same rotations."
         )
 
@@ -226,9 +229,13 @@ def _readings(scores: Localizations) -> dict[str, np.ndarray]:
     return {BEYOND: scores.beyond, DESCRIBED: scores.described.scores, CODED: scores.coded.scores}
 
 
-def _claim(scores: Localizations, labels: list[str]) -> Claim:
+def _claim(scores: Localizations, band: Band, labels: list[str]) -> Claim:
     """Claim where single neurons match best, with the published scores and how far they agree."""
     extremes = _extremes(scores.beyond, labels)
+    near = [
+        overlapping(scores.beyond, band.low, band.high, place) or ()
+        for place in (int(np.nanargmax(scores.beyond)), int(np.nanargmin(scores.beyond)))
+    ]
     published = _extremes(scores.coded.scores, labels)
     about = f"published score as coded, of {scores.coded.compared} layers compared,"
     beside = {
@@ -239,11 +246,15 @@ def _claim(scores: Localizations, labels: list[str]) -> Claim:
     }
     return Claim(
         kind="single neurons",
-        verdict="holds",
+        verdict="inconclusive" if any(near) else "holds",
         score="localization",
         points=1.0,
         beside={name: Quantity(value=value) for name, value in beside.items()},
-        facts={"direction": scores.direction, "extremes": list(extremes)},
+        facts={
+            "direction": scores.direction,
+            "extremes": list(extremes),
+            "overlapping": [[labels[k] for k in places] for places in near],
+        },
     )
 
 

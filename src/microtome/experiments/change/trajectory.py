@@ -13,7 +13,7 @@ from typing import Any
 from ...context import Context
 from ...errors import must
 from ...findings.results import Result
-from ...findings.words import counted
+from ...findings.words import counted, coverage
 from ...rows.planning import row_cost
 from ...scores.table import find_score
 from ...training.opening import open_task
@@ -23,11 +23,10 @@ from ..citations import cited
 from ..comparison_options import ComparisonOptions, TextInputs
 from ..inputs import TASK_HELP, RowSelection, TaskOptions, TextOptions, task_notes
 from ..layer_similarity import compare_layers, plan_text, record_models
-from .checkpoint_blocks import MEASURE, find_checkpoint_blocks
-from .checkpoint_scores import Reading, Scoring, plan_scoring, score_checkpoint
 from .checkpoints import Checkpoint, checkpoint_length, find_checkpoints, missing_checkpoints
 from .course import ENDS, Course, course_claims, curve_document
 from .onset import DRAWS
+from .readings import MEASURE, Reading, Scoring, find_checkpoint_blocks, plan_scoring, score_checkpoint
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -60,21 +59,26 @@ class Trajectory(ComparisonOptions, RowSelection, TaskOptions, TextOptions, Expe
     name = "trajectory"
 
     checkpoints: Any = option(
-        "Folder with checkpoints in step-N, as pretrain and finetune keep them; in Python also what "
-        "`finetune` returned, or a mapping of steps to models.",
+        "Folder with checkpoints in step-N, as `pretrain` and `finetune` write them.",
         argument=True,
         panel="Input",
         metavar="DIR",
+        python="Also what `finetune` returned, or a mapping of steps to models.",
     )
     task: Any = option(f"Also score every checkpoint. {TASK_HELP}", None, panel="Input", metavar="TASK")
     start: Any = option("The model before the first update, as step 0.", None, panel="Input", metavar="MODEL")
     split: str | None = option("Split to score on; the validation split when absent.", None, panel="Input")
-    linear_probes: bool = option("Fit linear probes also where checkpoints have heads of their own.", True)
+    linear_probes: bool = option(
+        "Score by linear probes also where checkpoints have classification heads.", True
+    )
     train_size: int | None = option(
         "Training examples of the linear probes; all that fit into memory when absent.", None, least=1
     )
     draws: int = option(
-        "Number of simulated errors, for the order of blocks and score.", DRAWS, least=100, panel="Statistics"
+        "Number of simulations that decide whether blocks or the score came first.",
+        DRAWS,
+        least=100,
+        panel="Statistics",
     )
 
     def plan(self, context: Context) -> Plan:
@@ -134,9 +138,8 @@ class Trajectory(ComparisonOptions, RowSelection, TaskOptions, TextOptions, Expe
         label, measure = _label(self.checkpoints, checkpoints), course.similarity.measure
         scored: dict[str, Any] = {"score": measure}
         if scoring is not None:
-            score, task = find_score(scoring.task.main), scoring.task
-            scored = {"score": score.name, "points": score.points, "higher_is_better": score.higher_is_better}
-            scored |= {"task": task.name, "split": scoring.split.name}
+            task = scoring.task
+            scored = {"task": task, "split": scoring.split.name, "score": find_score(task.main)}
         return self.result(
             [course.recorded],
             [texts],
@@ -165,8 +168,8 @@ class Trajectory(ComparisonOptions, RowSelection, TaskOptions, TextOptions, Expe
                 "order": None if order is None else order.document(),
             },
             made_from={
-                "task": None if scoring is None else scoring.task.digest(scoring.split.name),
-                "task_source": None if task is None else task.source,
+                "task": None,
+                "task_source": None,
                 "train": _learned(course.readings),
             },
         )
@@ -255,7 +258,7 @@ def _methods(course: Course, name: str) -> str:
             f"errors of {recorded.unit}s and examples, each shared by all checkpoints."
         )
     parts.append(
-        f"Intervals of {course.level * 100:g} % are over {recorded.unit}s or examples, and say nothing about "
+        f"Intervals of {coverage(course.level)} are over {recorded.unit}s or examples, and say nothing about "
         "another training."
     )
     return " ".join(parts)

@@ -11,6 +11,7 @@ from ...context import Context
 from ...errors import InputError, MissingExtraError, must
 from ...extraction.texts import make_texts
 from ...findings.results import Result
+from ...findings.words import coverage
 from ...measures.table import chosen_all
 from ...scores.table import find_score
 from ...tasks.corpus import split_corpus
@@ -19,13 +20,12 @@ from ...training.recipe import Recipe
 from ..base import Pieces, Plan, as_function, option
 from ..cell_errors import points_of
 from ..citations import cited
-from ..comparison_options import MeasureOptions, TextInputs
+from ..comparison_options import BASE, MeasureOptions, TextInputs
 from ..grid import RECIPE_HELP, GridInputs, TrainingGrid
 from ..inputs import TextOptions
 from ..layer_similarity import Recorded, compare_layers, plan_text, record_models
 from ..run_curves import counts, failures, rows_of
 from ..runs import Done, Run
-from ..tuned_models import BASE
 from .claims import center_claim, center_difference, side_of
 from .learning_rates import (
     BEST,
@@ -67,13 +67,17 @@ class TuningMethods(MeasureOptions, TextOptions, TrainingGrid):
     name = "tuning_ways"
 
     methods: Sequence[str] = option(
-        "Weights that learn; methods are compared with the first.", tuple(METHODS), choices=tuple(METHODS)
+        "Which weights learn; other methods are compared with the first.",
+        tuple(METHODS),
+        choices=tuple(METHODS),
     )
     rates: Mapping[str, Any] = option(
-        "Learning rates to try for a method; multiples of the recipe's when absent. May be repeated.",
+        "Learning rates to try for a method, such as lora=1e-4,3e-4; multiples of the recipe's when absent. "
+        "May be repeated.",
         {},
         repeated=True,
-        metavar="lora=1e-4,3e-4",
+        metavar="METHOD=X,...",
+        example="lora=1e-4,3e-4",
     )
     match: str | float = option(
         "Target score of all methods: weakest (the best score of the weakest method), best (each method's "
@@ -137,14 +141,14 @@ class TuningMethods(MeasureOptions, TextOptions, TrainingGrid):
     def pieces(self, plan: Plan, context: Context) -> Pieces:
         """The trials of the rates; then the other seeds of the rates that follow; then rows of the models."""
         grid, text = plan.inputs
-        trials = self.run_pieces(grid, 0, self._trial_runs(grid), context)
+        trials = self.trainer(grid, 0, context).pieces(self._trial_runs(grid))
         if trials:
             return trials
         runs = self._runs(self._choose(grid, context)[1])
-        missing = self.run_pieces(grid, 0, runs, context)
+        missing = self.trainer(grid, 0, context).pieces(runs)
         if missing:
             return missing
-        done = [run for run in self.fine_tune(grid, 0, runs, context) if counts(run)]
+        done = [run for run in self.trainer(grid, 0, context).run_all(runs) if counts(run)]
         models = {**text.models, **{_name(run): run.folder for run in done}}
         return self.recordings(replace(text, models=models), context)
 
@@ -186,7 +190,7 @@ class TuningMethods(MeasureOptions, TextOptions, TrainingGrid):
             context,
             started=started,
             model=grid.encoder.name,
-            task=task.name,
+            task=task,
             split=task.validation,
             curves=curves,
             rows=rows_of(outcomes, task=task.name),
@@ -201,8 +205,6 @@ class TuningMethods(MeasureOptions, TextOptions, TrainingGrid):
                 "score": find_score(task.main).name,
             },
             made_from={
-                "task": task.digest(task.validation),
-                "task_source": task.source,
                 "runs": [run.address for run in outcomes],
                 "seeds": list(self.seeds),
             },
@@ -217,7 +219,7 @@ class TuningMethods(MeasureOptions, TextOptions, TrainingGrid):
 
     def _choose(self, grid: GridInputs, context: Context) -> tuple[list[Done], dict[str, TunedMethod]]:
         """Try the rates, and choose one for each method."""
-        tried = self.fine_tune(grid, 0, self._trial_runs(grid), context)
+        tried = self.trainer(grid, 0, context).run_all(self._trial_runs(grid))
         return tried, choose_rates(tried, grid.tasks[0], self.match)
 
     def _runs(self, chosen: Mapping[str, TunedMethod]) -> list[Run]:
@@ -232,7 +234,7 @@ class TuningMethods(MeasureOptions, TextOptions, TrainingGrid):
     def _tune(self, grid: GridInputs, context: Context) -> tuple[dict[str, TunedMethod], list[Done]]:
         """The methods at the rates that are chosen for them, and the outcomes of all runs, each once."""
         tried, chosen = self._choose(grid, context)
-        done = self.fine_tune(grid, 0, self._runs(chosen), context)
+        done = self.trainer(grid, 0, context).run_all(self._runs(chosen))
         methods = {
             name: replace(method, done=tuple(run for run in done if run.run.arm == name and counts(run)))
             for name, method in chosen.items()
@@ -258,7 +260,7 @@ class TuningMethods(MeasureOptions, TextOptions, TrainingGrid):
             f"with seed {', '.join(map(str, self._trials))} and not above the best of them, the one whose "
             f"score is nearest to {target}. Base and tuned models were compared on {recorded.sentence}. The "
             f"center of the change is the mean layer, weighted by 1 - similarity; intervals of "
-            f"{context.level * 100:g} % are over {recorded.unit}s and seeds."
+            f"{coverage(context.level)} are over {recorded.unit}s and seeds."
         )
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Mapping
 from dataclasses import replace
+from functools import partial
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
@@ -13,11 +14,12 @@ import numpy as np
 from ...context import Context
 from ...findings.claims.claim import Claim
 from ...findings.results import Curve, Result
-from ...findings.words import counted
-from ...probes.dataset import Probed
+from ...findings.words import counted, coverage, with_article
+from ...probes.dataset import Asked, Probed
 from ...probes.mixing import center_of_gravity, expected_layer
-from ..base import Plan
+from ..base import Pieces, Plan
 from ..citations import cited
+from ..result import make_result
 from .claims import baseline_claims, length_claims, mix_claims, reading_claims
 from .curves import CONTROL, control_questions, over_draws, probe_curves, with_unit
 from .inputs import (
@@ -29,7 +31,6 @@ from .inputs import (
     probe_provenance,
     record_rows,
 )
-from .methods import annotation_methods
 from .stored_probes import stored_probe
 
 if TYPE_CHECKING:
@@ -37,6 +38,16 @@ if TYPE_CHECKING:
 
 # Of the curves, behind the name of their model.
 _SUFFIXES = {"single": "", "upto": " (layers 0 to l)", "mix": " (all layers)"}
+_SUBWORDS = MappingProxyType(
+    {
+        "last": "A word is represented by its last subword.",
+        "mean": "A word is represented by the mean of its subwords.",
+        "each": "A span is pooled over all subwords of its words.",
+    }
+)
+_INPUTS = MappingProxyType(
+    {"single": "one layer", "upto": "the mix of all layers up to one", "mix": "the mix of all layers"}
+)
 
 
 def plan(experiment: Probing, context: Context) -> Plan:
@@ -81,40 +92,36 @@ def run(experiment: Probing, plan: Plan, context: Context) -> Result:
                 facts.setdefault(fact, {})[name] = value
         rows += [*_rows(kind, "target", probed), *_rows(kind, CONTROL, controls)]
     claims += [*length_claims(facts, names), *baseline_claims(first.lines, first.score)]
-    return Result(
-        experiment=experiment.name,
+    return make_result(
+        experiment.name,
+        target,
+        asked.split,
+        score=first.score,
+        started=started,
         model=", ".join(names),
-        task=target,
-        split=asked.split,
-        score=first.score.name,
-        points=first.score.points,
-        higher_is_better=first.score.higher_is_better,
-        curves=tuple(curves),
+        curves=curves,
         lines=first.lines,
-        rows=tuple(rows),
-        claims=tuple(claims),
-        methods=annotation_methods(experiment, inputs, asked, context),
+        rows=rows,
+        claims=claims,
+        methods=_methods(experiment, inputs, asked, context),
         references=cited(
             "merchant2020",
             inputs.probe.cites,
             *(["tenney2019pipeline"] if "upto" in experiment.layers else []),
         ),
-        warnings=tuple(dict.fromkeys(filter(None, (asked.few, *_depth_notes(inputs, recorded), *notes)))),
-        more=MappingProxyType(
-            {
-                "target": target,
-                "probe": inputs.probe.name,
-                "layers": list(experiment.layers),
-                "size": experiment.size,
-                "sentences": inputs.sizes,
-                **facts,
-            }
-        ),
+        warnings=filter(None, (asked.few, *_depth_notes(inputs, recorded), *notes)),
+        more={
+            "target": target,
+            "probe": inputs.probe.name,
+            "layers": list(experiment.layers),
+            "size": experiment.size,
+            "sentences": inputs.sizes,
+            **facts,
+        },
         provenance=probe_provenance(
             asked,
             inputs,
             context,
-            started=started,
             seeds=list(experiment.probe_seeds),
             train_size=experiment.train_size,
             control=draws,
@@ -132,29 +139,63 @@ def _probe_all(
     context: Context,
 ) -> tuple[dict[str, Probed], dict[str, Probed]]:
     """Probe every encoder for the target, and the models for the control task too; by curve."""
-    train = inputs.probe.function()
     targets, controls = {}, {}
     for place, (name, activations) in enumerate(recorded.items()):
         if context.progress is not None:
             context.progress(f"probing {name}", place, len(recorded))
-        asked = replace(
-            activations.asked,
-            steps=experiment.steps,
-            size=experiment.size,
-            progress=context.progress,
-            inputs=LAYERS[kind],
-        )
-        tasks = [asked]
-        if name in inputs.names and experiment.draws:
-            tasks += control_questions(asked, experiment.draws)
+        count = _count_tasks(experiment, inputs, name)
         target, *drawn = (
-            stored_probe(task, inputs.probe.name, activations, train, context) for task in tasks
+            _probe(experiment, inputs, activations, kind, number, context) for number in range(count)
         )
         curve = f"{name}{_SUFFIXES[kind]}"
         targets[curve] = target
         if drawn:
             controls[curve] = over_draws(drawn)
     return targets, controls
+
+
+def _count_tasks(experiment: Probing, inputs: AnnotationInputs, name: str) -> int:
+    """The number of tasks that a model is probed for: the target, and for no random baseline its controls."""
+    return 1 + (experiment.draws if name in inputs.names else 0)
+
+
+def _probe(
+    experiment: Probing,
+    inputs: AnnotationInputs,
+    activations: RecordedRows,
+    kind: str,
+    number: int,
+    context: Context,
+) -> Probed:
+    """Probe all layers of an encoder for the target, number 0, or for a control task."""
+    task = replace(
+        activations.asked,
+        steps=experiment.steps,
+        size=experiment.size,
+        progress=context.progress,
+        inputs=LAYERS[kind],
+    )
+    if number > 0:
+        task = control_questions(task, experiment.draws)[number - 1]
+    return stored_probe(task, inputs.probe.name, activations, inputs.probe.function(), context)
+
+
+def pieces(experiment: Probing, plan: Plan, context: Context) -> Pieces:
+    """For each model, what is read of it, and each task: its rows and the probes of all layers."""
+    inputs = plan.inputs
+
+    def perform(name: str, kind: str, number: int) -> None:
+        _, recorded = record_rows(inputs, experiment.probe_seeds, context, [name])
+        _probe(experiment, inputs, recorded[name], kind, number, context)
+
+    return {
+        f"{name}{_SUFFIXES[kind]}{f', {CONTROL} {number}' if number else ''}": partial(
+            perform, name, kind, number
+        )
+        for name in inputs.encoders
+        for kind in experiment.layers
+        for number in range(_count_tasks(experiment, inputs, name))
+    }
 
 
 def mix_facts(probed: Mapping[str, Probed], kind: str) -> dict[str, dict[str, Any]]:
@@ -221,3 +262,54 @@ def _depth_notes(inputs: AnnotationInputs, recorded: Mapping[str, RecordedRows])
         for name, blocks in others
         if blocks != depth
     ]
+
+
+def _methods(experiment: Probing, inputs: AnnotationInputs, asked: Asked, context: Context) -> str:
+    """Describe the probes, for a paper."""
+    annotated, probe, names = inputs.annotated, inputs.probe, inputs.names
+    train, held, judged = (f"{len(part):,}" for part in (asked.train, asked.held, asked.judged))
+    texts = ", ".join(dict.fromkeys(str(text["name"]) for text in annotated.texts)) or annotated.source
+    size, steps = experiment.size, experiment.steps
+    parts = [
+        f"Every layer of {', '.join(names)} was probed for {annotated.target.name} by "
+        f"{with_article(probe.name)} probe ({probe.about}), trained on {train} sentences and tested on "
+        f"{judged} others ({asked.split}), all of {texts}.",
+        "Every model ran once over the corpus, and all were probed on the same words."
+        if len(inputs.encoders) > 1
+        else "The model ran once over the corpus.",
+        _SUBWORDS[probe.subword],
+    ]
+    if list(experiment.layers) != ["single"]:
+        parts.append(
+            f"Probes read {' or '.join(_INPUTS[kind] for kind in experiment.layers)}; weights of a mix are a "
+            "softmax, learned with the probe, times a learned number (Tenney et al. 2019)."
+        )
+    if size is not None:
+        parts.append(
+            f"Probes read the {size} principal component{'' if size == 1 else 's'} of largest variance of "
+            "each layer, of features of variance 1."
+        )
+    if steps is not None:
+        parts.append(f"Training ended after at most {counted(steps, 'update')}.")
+    if probe.seeded:
+        parts.append(
+            f"{held} further sentences served for early stopping; seeds {', '.join(map(str, asked.seeds))}."
+        )
+    if experiment.random_baselines:
+        parts.append("The random baseline is a randomly initialized copy of the first model.")
+    if experiment.draws:
+        parts.append(
+            f"Labels of the control task are drawn for every type of "
+            f"{'word' if probe.kind == 'words' else 'span'} from the frequencies of the labels (Hewitt and "
+            "Liang 2019), "
+            + (
+                "once."
+                if experiment.draws == 1
+                else f"{experiment.draws} times, and intervals cover other draws."
+            )
+        )
+    parts.append(
+        f"Intervals of {coverage(context.level)} are over {asked.units_judged:,} {asked.unit}s; bands "
+        "hold for all layers at once."
+    )
+    return " ".join(parts)

@@ -9,11 +9,11 @@ from typing import Any
 
 import numpy as np
 
-from ...findings.claims.claim import Claim
+from ...findings.claims.claim import Claim, overlapping
 from ...findings.results import Curve
-from ...probes.structural.scores import DEPTH_SPEARMAN, DISTANCE_SPEARMAN, LONGEST, SHORTEST
+from ...probes.structural.probe import DEPTH_SPEARMAN, DISTANCE_SPEARMAN, LONGEST, SHORTEST
 from ...scores.declare import Score
-from ..curve_claims import above_lines, best_place, quantity_at
+from ..result import above_lines, best_place, quantity_at
 from .curves import BOTTOM, SELECTIVITY
 from .inputs import LAYERS
 
@@ -155,6 +155,8 @@ def _best_layer(
     }
     significant = above_lines(curve, place, score, lines)
     alike = np.flatnonzero(curve.values == curve.values[place]) if significant else [place]
+    near = overlapping(curve.values, curve.band_low, curve.band_high, place)
+    facts["overlapping"] = None if near is None else [int(curve.x[at]) for at in near if at not in alike]
     beside = {}
     for name, curve_beside in related.items():
         if not significant or curve_beside is None or (curve_beside.against == BOTTOM and place == 0):
@@ -164,7 +166,7 @@ def _best_layer(
         facts[name] = _verdict(curve_beside, place)
     return Claim(
         kind="best layer",
-        verdict="holds" if significant else "inconclusive",
+        verdict="holds" if significant and facts["overlapping"] == [] else "inconclusive",
         layers=tuple(int(curve.x[at]) for at in alike),
         depth=len(curve.x),
         estimate=quantity_at(curve, place, score),
@@ -187,8 +189,13 @@ def _model_difference(curve: Curve, score: Score) -> Claim:
     largest = max(
         significant or tested or places, key=lambda place: np.nan_to_num(abs(curve.values[place]), nan=-1.0)
     )
+    # Differences of both signs are compared by their size.
+    signs = np.where(curve.values < 0, -1, 1)
+    low, high = np.sort(signs * np.stack([curve.band_low, curve.band_high]), axis=0)
+    near = overlapping(signs * curve.values, low, high, largest)
     facts = {
         "against": curve.against,
+        "overlapping": None if near is None else [int(curve.x[place]) for place in near],
         "more": [int(curve.x[place]) for place in significant if higher[place]],
         "less": [int(curve.x[place]) for place in significant if not higher[place]],
         "without": [int(curve.x[place]) for place in without],

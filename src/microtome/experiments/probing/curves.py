@@ -12,11 +12,10 @@ from typing import Any
 import numpy as np
 
 from ...context import Context
-from ...findings.intervals import Unit
 from ...findings.results import Curve
-from ...findings.scorecurves import difference_curve, score_curve
+from ...findings.scorecurves import difference_curve, paired_curve, score_curve
+from ...findings.words import Unit
 from ...inference.answers import Answers
-from ...inference.pairing import compare_scores
 from ...probes.dataset import Asked, Probed
 from ...probes.edge.counts import EDGE_F1
 from ...probes.table import Probe
@@ -26,7 +25,6 @@ AXIS = "layer"
 CONTROL = "control"
 # What differences are from, beside models.
 BOTTOM, SELECTIVITY = "its layer 0", "the control task"
-NO_SPREAD = "every group of examples has the same outcome"
 
 
 def probe_curves(
@@ -116,41 +114,13 @@ def layer_differences(
     Returns
     -------
     Curve
-        Left minus right. The band is Bonferroni's: each point at a level that holds for all of them. Seeds
-        count with as many degrees of freedom as there are, also at a layer where they agree by luck.
+        Left minus right.
     """
-    score, level, count = left.score, context.level, len(left.answers)
-    widest = score.range[1] - score.range[0]
-    comparisons, ends = [], []
-    for coverage in (level, 1 - (1 - level) / count):
-        comparisons = [
-            compare_scores(
-                score, a, b, left.labels, level=coverage, pair_seeds=pair_seeds and len(a.predictions) > 1
-            )
-            for a, b in zip(left.answers, right.answers, strict=True)
-        ]
-        intervals = [comparison.interval for comparison in comparisons]
-        low, high = np.array(
-            [
-                (np.nan, np.nan) if interval is None else (interval.low, interval.high)
-                for interval in intervals
-            ]
-        ).T
-        ends += [np.clip(low, -widest, widest), np.clip(high, -widest, widest)]
-    units = [comparison.interval.unit for comparison in comparisons if comparison.interval]
-    return Curve(
-        axis=AXIS,
-        x=left.x,
-        values=np.array([comparison.difference for comparison in comparisons]),
-        **dict(zip(("low", "high", "band_low", "band_high"), ends, strict=True)),
-        level=level,
-        unit=Unit(units[0] if units else "example"),
-        n=comparisons[0].n,
-        seeds=tuple(len(answers.predictions) for answers in left.answers),
-        reasons=tuple(None if comparison.interval else NO_SPREAD for comparison in comparisons),
-        note="The band is Bonferroni's over the layers.",
-        **{"role": "difference", **facts},
-    )
+    several = len(left.answers[0].predictions) > 1
+    scored: dict[str, Any] = {"score": left.score, "labels": left.labels, "level": context.level}
+    scored["pair_seeds"] = pair_seeds and several
+    curve = paired_curve(left.x, left.answers, right.answers, axis=AXIS, **scored, **facts)
+    return replace(curve, note="The band is Bonferroni's over the layers.")
 
 
 def with_unit(curve: Curve, asked: Asked, probe: Probe, *, draws: int) -> Curve:

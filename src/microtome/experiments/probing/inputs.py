@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -11,7 +10,6 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from ...context import Context
-from ...encoders.versions import provenance
 from ...errors import InputError, must, unknown
 from ...findings.words import counted
 from ...probes.dataset import Asked, divide
@@ -224,7 +222,7 @@ class RecordedRows(NamedTuple):
 
 
 def record_rows(
-    inputs: AnnotationInputs, seeds: Sequence[int], context: Context
+    inputs: AnnotationInputs, seeds: Sequence[int], context: Context, names: Iterable[str] | None = None
 ) -> tuple[Asked, dict[str, RecordedRows]]:
     """
     Run the encoders over the sentences, on the words that all of them have.
@@ -235,6 +233,8 @@ def record_rows(
     seeds : sequence of int
         Of the probes.
     context : Context
+    names : iterable of str, optional
+        Of the encoders to run; all of them when absent.
 
     Returns
     -------
@@ -245,8 +245,8 @@ def record_rows(
     """
     from ...extraction.recording import record
     from ...extraction.texts import make_texts
-    from ...rows.options import row_options
     from ...rows.planning import plan_rows
+    from ...rows.selecting import row_options
 
     needed, subword = inputs.needed, inputs.probe.subword
     texts = make_texts([inputs.annotated.sentences[sentence] for sentence in needed])
@@ -265,8 +265,8 @@ def record_rows(
         device=context.device,
     )
     recorded = {}
-    for name, encoder in inputs.encoders.items():
-        rows = shared
+    for name in inputs.encoders if names is None else names:
+        encoder, rows = inputs.encoders[name], shared
         if subword == "each":
             rows = plan_rows(texts.examples, [encoder], replace(options, subword="each")).among(shared)
         activations = record(encoder, texts, rows, context=context)
@@ -281,8 +281,8 @@ def record_rows(
 
 
 def probe_provenance(
-    asked: Asked, inputs: AnnotationInputs, context: Context, *, started: float, **facts: Any
-) -> Mapping[str, Any]:
+    asked: Asked, inputs: AnnotationInputs, context: Context, **facts: Any
+) -> dict[str, Any]:
     """
     Record what reproduces a result.
 
@@ -291,26 +291,18 @@ def probe_provenance(
     asked : Asked
     inputs : ProbingInputs
     context : Context
-    started : float
-        By the monotonic clock.
     **facts
         Options of the experiment.
 
     Returns
     -------
-    mapping
+    dict
     """
-    return MappingProxyType(
-        provenance(
-            {
-                "models": {name: encoder.digest for name, encoder in inputs.encoders.items()},
-                "corpus": asked.annotated.source,
-                "texts": [dict(text) for text in asked.annotated.texts],
-                "rows": {"count": len(asked.examples), "digest": asked.digest},
-                **facts,
-                "device": context.device,
-                "command": context.command,
-                "seconds": round(time.monotonic() - started, 3),
-            }
-        )
-    )
+    return {
+        "models": {name: encoder.digest for name, encoder in inputs.encoders.items()},
+        "corpus": asked.annotated.source,
+        "texts": [dict(text) for text in asked.annotated.texts],
+        "rows": {"count": len(asked.examples), "digest": asked.digest},
+        **facts,
+        "device": context.device,
+    }

@@ -13,7 +13,7 @@ from ...findings.results import Result
 from ...probes.table import PROBES
 from ...probes.targets import Target
 from ...tasks.task import Task
-from ..base import Experiment, Plan, as_function, default_of, option, options_of
+from ..base import Experiment, Pieces, Plan, as_function, default_of, option, options_of
 from ..inputs import LoadingOptions, TaskOptions
 from .inputs import LAYERS
 
@@ -62,7 +62,7 @@ class Probing(TaskOptions, LoadingOptions, Experiment):
         argument=True,
         repeated=True,
         panel="Input",
-        metavar="MODEL",
+        metavar="MODEL...",
     )
     on: Any = option(
         "File with the annotation, or a folder of files that name their splits; none for a task.",
@@ -154,8 +154,14 @@ class Probing(TaskOptions, LoadingOptions, Experiment):
         """Refuse options that do not go together."""
         title = getattr(self.target, "name", self.target)
         for name in self._changed(_OF_ANNOTATIONS if self.of_task else _OF_TASKS):
-            kind = f"another target than a task, but got {title}" if self.of_task else "a target task:NAME"
-            raise InputError(f"{name} must be given with {kind}.")
+            ours, theirs = (
+                ("a task", "annotated text (as upos)")
+                if self.of_task
+                else ("annotated text", "a task (as task:rte)")
+            )
+            raise InputError(
+                f"{name} must be left out for {ours}, but the target is {title}; it is for {theirs}."
+            )
         if self.on is None and not self.of_task:
             raise InputError(f"on must name a file with the annotation {title}, but it is absent.")
         if self.control_draws is not None and (self.mdl or not self.control_task):
@@ -180,6 +186,10 @@ class Probing(TaskOptions, LoadingOptions, Experiment):
     def plan(self, context: Context) -> Plan:
         """Open models and annotation or task, and count what there is to do."""
         return self._strategy().plan(self, context)
+
+    def pieces(self, plan: Plan, context: Context) -> Pieces:
+        """The probes of each model and task; what they read of a model is recorded by the first of them."""
+        return self._strategy().pieces(self, plan, context)
 
     def run(self, plan: Plan, context: Context) -> Result:
         """Train the probes that the store does not have yet, and summarize."""

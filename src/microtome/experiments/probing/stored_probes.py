@@ -17,7 +17,7 @@ from ...inference.answers import Answers
 from ...probes.dataset import Asked, Probed
 from ...probes.edge.counts import EDGE_F1
 from ...probes.mdl import Code
-from ...probes.structural.scores import TREE_SCORES
+from ...probes.structural.probe import TREE_SCORES
 from ...scores.table import find_score
 from ...store.files import writing_weights
 from ...store.shelf import Shelf

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
-from ...comparison.compare import ComparisonInputs, choose_measures, compare_layers
+from ...comparison.compare import ComparisonInputs, choose_measures, compare_layers, fits_device
 from ...comparison.inputs import check_remove_top
-from ...comparison.plan import read_bytes
+from ...comparison.request import read_bytes
 from ...context import Context
 from ...errors import must
 from ...extraction.recording import record
@@ -17,7 +17,7 @@ from ...findings.record import Maps, with_facts
 from ...rows.planning import plan_rows, row_cost
 from ..base import Experiment, Pieces, Plan, as_function, option
 from ..layer_similarity import random_copy
-from .inputs import ExtractionOptions
+from .extraction import ExtractionOptions
 from .matrix import MatrixOptions
 
 
@@ -62,10 +62,11 @@ class ModelComparison(MatrixOptions, ExtractionOptions, Experiment):
     causal: bool = option(
         "For attention: compare lower triangles, so that causal models can take part.", False, panel="Rows"
     )
-    keep: bool = option(
-        "Record rows in the store, so that no model runs on them twice; otherwise intervals and permutations "
-        "cannot be computed.",
-        True,
+    keep: bool | None = option(
+        "Record rows in the store, so that no model runs on them twice; without them, intervals and "
+        "permutations cannot be computed. When absent, rows that fit the memory of a GPU stay there, and "
+        "others are recorded.",
+        None,
         panel="Output",
     )
 
@@ -73,7 +74,8 @@ class ModelComparison(MatrixOptions, ExtractionOptions, Experiment):
         """Choose the measures, open the corpus, load the models, and find the rows that all of them have."""
         if not isinstance(self.models, Sequence) or isinstance(self.models, str):
             raise must("models", "a list of models", type(self.models).__name__)
-        measures = choose_measures(self.measures, rows=self.rows, certainty=self.certainty, keep=self.keep)
+        again = self.keep is not False
+        measures = choose_measures(self.measures, rows=self.rows, certainty=self.certainty, keep=again)
         read_bytes(self.memory)
         self.row_rule()
         texts = self.texts()
@@ -82,7 +84,9 @@ class ModelComparison(MatrixOptions, ExtractionOptions, Experiment):
         encoders += [random_copy(encoders[0], seed) for seed in seeds]
         check_remove_top(self.remove_top, [width for encoder in encoders for width in encoder.widths])
         rows = plan_rows(texts.examples, encoders, self.row_rule(encoders), context)
-        sentence, summary = row_cost(encoders, rows, storage=self.storage, kept=self.keep)
+        held = self.keep is None and fits_device(encoders, rows, context.device)
+        keep = again and not held
+        sentence, summary = row_cost(encoders, rows, storage=self.storage, kept=keep)
         return Plan(
             summary=summary,
             sentence=sentence,
@@ -92,7 +96,8 @@ class ModelComparison(MatrixOptions, ExtractionOptions, Experiment):
                 rows=rows,
                 measures=measures,
                 causal=self.causal,
-                keep=self.keep,
+                keep=keep,
+                held=held,
                 storage=self.storage,
                 batch_tokens=self.batch_tokens,
             ),

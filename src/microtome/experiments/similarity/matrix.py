@@ -7,7 +7,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from ...comparison.request import PRECISIONS, Request, SimilarityOptions, prepare
+from ...comparison.inputs import prepare
+from ...comparison.request import PRECISIONS, Request, SimilarityOptions
 from ...comparison.similarity import compute_maps
 from ...context import Context
 from ...findings.record import Maps, describe_file, with_facts
@@ -112,8 +113,12 @@ class SimilarityMatrix(MatrixOptions, Experiment):
     leave_out: Any = option(
         "Rows to leave out: a .npy file, true for each of them.", None, panel="Rows", metavar="FILE"
     )
-    names: Sequence[str] | None = option("Names of the left layers.", None, panel="Input")
-    right_names: Sequence[str] | None = option("Names of the right layers.", None, panel="Input")
+    names: Sequence[str] | None = option(
+        "Names of the layers of A, separated by commas.", None, panel="Input"
+    )
+    right_names: Sequence[str] | None = option(
+        "Names of the layers of B, separated by commas.", None, panel="Input"
+    )
     spectra: bool = option("Add the variance spectrum of each layer to the result.", False, panel="Output")
     seed: int = option(
         "Seed of the sample, the half-samples and the permutations.", 0, least=0, panel="Statistics"

@@ -2,33 +2,203 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from types import MappingProxyType
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
 from ...context import Context
-from ...findings.claims.claim import MARGIN, Claim, Quantity, verdict_of
-from ...findings.intervals import Unit
-from ...findings.results import Curve, SpanMap, X
+from ...findings.claims.claim import MARGIN, Bound, Claim, Quantity, Verdict, verdict_of
+from ...findings.results import Curve, X
+from ...findings.words import Unit
 from ...inference.answers import Answers
-from ...inference.baselines import Standing, against_baseline
-from ...inference.holm import holm
-from ...inference.pairing import Comparison, compare_scores
+from ...inference.pairing import Comparison, compare_scores, holm
+from ...inference.seeds import Standing, against_baseline
 from ...scores.declare import Score
 from ...scores.table import find_score
 from ...tasks.task import Task
-from ..curve_claims import above_lines, best_place, quantity_at
 from ..grid import GridRuns
+from ..result import above_lines, best_place, quantity_at
 from ..run_curves import RunPoints
-from .costs import Costs, costs_of_curve, costs_of_spans, extent_claims, extreme_claims
+from ..truncation_curves import GAINS
 
 NO_SEEDS: Mapping[str, np.ndarray] = MappingProxyType({})
+Blocks = tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Costs:
+    """
+    Costs, in points of 100 or in units of a score without points; positive where something is lost.
+
+    Parameters
+    ----------
+    value, low, high : ndarray of shape (points,)
+        With the interval of each point.
+    least, most : ndarray of shape (points,)
+        Ends of the simultaneous band, by which claims are decided.
+    x : tuple
+        Of each point; empty for spans.
+    score : Score
+    level : float
+    unit : Unit
+    n : int
+    seeds : tuple of int
+        Number of runs of each point.
+    by_seed : ndarray of shape (seeds, points)
+        Without rows where it is not known.
+    family : str
+        What the band covers, such as "all cuts".
+    """
+
+    value: np.ndarray
+    low: np.ndarray
+    high: np.ndarray
+    least: np.ndarray
+    most: np.ndarray
+    x: tuple[X, ...] = ()
+    score: Score
+    level: float
+    unit: Unit
+    n: int
+    seeds: tuple[int, ...]
+    by_seed: np.ndarray
+    family: str
+
+    def claim(
+        self, kind: str, place: int, *, side: Literal["", "most", "least"] = "", **fields: Any
+    ) -> Claim:
+        """A claim on one point; with a side it rests on that end of the band."""
+        bound = None
+        if side:
+            end = float((self.least if side == "least" else self.most)[place])
+            bound = Bound(side=side, value=end, family=self.family) if math.isfinite(end) else None
+        estimate = Quantity(
+            value=float(self.value[place]),
+            low=float(self.low[place]),
+            high=float(self.high[place]),
+            level=self.level,
+            unit=self.unit,
+            seeds=self.seeds[place],
+            by_seed=tuple(float(cost) for cost in self.by_seed[:, place]),
+        )
+        about: dict[str, Any] = {"score": self.score.name, "points": self.score.points, "n": self.n}
+        about["facts"] = {**({"x": self.x[place]} if self.x else {}), **fields.pop("facts", {})}
+        return Claim(kind=kind, estimate=estimate, bound=bound, **about, **fields)
+
+    def defined(self, places: Mapping[int, Any] | None = None) -> list[int]:
+        """Places, among some or all, of the points that have a cost."""
+        among = range(len(self.value)) if places is None else places
+        return [place for place in among if math.isfinite(self.value[place])]
+
+    def clear(self, place: int, others: Sequence[int], *, most: bool) -> bool:
+        """Whether one point costs most, or least, of some by the band."""
+        if most:
+            return all(self.least[place] > self.most[k] for k in others)
+        return all(self.most[place] < self.least[k] for k in others)
+
+
+def costs_of_curve(
+    curve: Curve, score: Score, family: str, by_seed: np.ndarray | None = None, *, gain: bool = False
+) -> Costs:
+    """
+    Turn a curve of differences into costs.
+
+    Parameters
+    ----------
+    curve : Curve
+        Score of each point minus that of the reference.
+    score : Score
+    family : str
+        The points that the band covers, in words.
+    by_seed : ndarray of shape (seeds, points), optional
+        The same differences of each seed.
+    gain : bool
+        Whether positive values are gains instead.
+    """
+    sign = score.points if score.higher_is_better == gain else -score.points
+    sides = (("low", "band_low"), ("high", "band_high"))
+    (low, least), (high, most) = sides if sign > 0 else sides[::-1]
+    ends = {"value": "values", "low": low, "high": high, "least": least, "most": most}
+    table = np.empty((0, len(curve.x))) if by_seed is None else by_seed
+    return Costs(
+        **{name: sign * getattr(curve, end) + 0.0 for name, end in ends.items()},
+        x=curve.x,
+        score=score,
+        level=curve.level,
+        unit=curve.unit,
+        n=curve.n,
+        seeds=curve.seeds,
+        by_seed=sign * table + 0.0,
+        family=family,
+    )
+
+
+def extent_claims(costs: Costs, kind: str, changes: Mapping[int, Blocks], **fields: Any) -> list[Claim]:
+    """
+    Claim how much can be changed at a small cost, and from how much on the cost is larger.
+
+    Parameters
+    ----------
+    costs : Costs
+    kind : str
+        Of the claims; the second has a lower bound.
+    changes : mapping of int to tuple of int
+        Layers or blocks that are changed, by place in the costs, from the smallest change to the largest one.
+    **fields
+        Further fields of the claims.
+    """
+    places = costs.defined(changes)
+    if not places:
+        return []
+    safe = [place for place in places if costs.most[place] <= MARGIN]
+    place = safe[-1] if safe else min(places, key=lambda k: costs.value[k])
+    # That the cost is small does not hold only if it is small at no place.
+    verdict: Verdict = (
+        "holds" if safe else verdict_of(min(float(costs.least[k]) for k in places), float(costs.most[place]))
+    )
+    claims = [costs.claim(kind, place, side="most", verdict=verdict, layers=changes[place], **fields)]
+    costly = [place for place in changes if costs.least[place] > MARGIN]
+    if costly:
+        larger = list(changes)[list(changes).index(costly[0]) :]
+        # "Or more" is a claim about every larger change.
+        facts = {**fields.pop("facts", {}), "onward": len(larger) > 1 and larger == costly}
+        more = {"layers": changes[costly[0]], "facts": facts, **fields}
+        claims.append(costs.claim(kind, costly[0], side="least", verdict="holds", **more))
+    return claims
+
+
+def extreme_claims(costs: Costs, kind: str, changes: Mapping[int, Blocks], **fields: Any) -> list[Claim]:
+    """
+    Claim which of several changes cost least and most.
+
+    Parameters
+    ----------
+    costs : Costs
+    kind : str
+    changes : mapping of int to tuple of int
+        Blocks that are changed, by place in the costs.
+    **fields
+        Further fields of the claims.
+    """
+    places, claims = costs.defined(changes), []
+    facts = fields.pop("facts", {})
+    for extreme, pick in (("least", min), ("most", max)):
+        if not places or (extreme == "most" and len(places) == 1):
+            continue
+        place = pick(places, key=lambda k: costs.value[k])
+        others = [k for k in places if k != place]
+        verdict = "holds" if costs.clear(place, others, most=extreme == "most") else "inconclusive"
+        more = {"facts": {**facts, "extreme": extreme, "among": len(places)}, **fields}
+        claims.append(costs.claim(kind, place, verdict=verdict, layers=changes[place], **more))
+    return claims
 
 
 def undefined_claim(experiment: str, score: Score, reason: str, subject: str = "") -> Claim:
-    """The claim that nothing is concluded, for a reason of `microtome.findings.claims.general`."""
+    """The claim that nothing is concluded, for a reason of `microtome.findings.claims.render`."""
     facts = {"experiment": experiment, "reason": reason}
     return Claim(kind="undefined", verdict="inconclusive", score=score.name, subject=subject, facts=facts)
 
@@ -70,7 +240,7 @@ def cut_claim(curve: Curve, score: Score, by_seed: np.ndarray | None = None) -> 
     Parameters
     ----------
     curve : Curve
-        Of `cut_costs`, the whole model last.
+        Of `cut_costs`, the whole model last; its arm is what is cut.
     score : Score
     by_seed : ndarray of shape (seeds, layers), optional
         The scores of each seed, UNTUNED.
@@ -79,7 +249,7 @@ def cut_claim(curve: Curve, score: Score, by_seed: np.ndarray | None = None) -> 
     differences = None if by_seed is None else by_seed - by_seed[:, -1:]
     costs = costs_of_curve(curve, score, "all cuts", differences)
     cuts = {place: tuple(range(place + 2, depth + 1)) for place in reversed(range(depth - 1))}
-    claims = extent_claims(costs, "cut", cuts, depth=depth)
+    claims = extent_claims(costs, "cut", cuts, subject=curve.arm, depth=depth)
     reason = "one layer" if depth == 1 else "no cut"
     return claims[0] if claims else undefined_claim("truncation", score, reason)
 
@@ -91,12 +261,12 @@ def head_claims(
     lines: Mapping[str, float] = MappingProxyType({}),
 ) -> list[Claim]:
     """
-    Claim what training the head gains over the tuned head, and where the encoder was best before fine-tuning.
+    Claim what heads gain over the tuned head or lose, and where the encoder was best before fine-tuning.
 
     Parameters
     ----------
     curves : mapping of str to Curve
-        By the name of the arm, and "gain", the differences of `gain_of`.
+        By the name of the arm; the differences of `gain_of` by those of `GAINS`.
     score : Score
     by_seed : mapping of str to ndarray of shape (seeds, layers)
         The same of each seed.
@@ -110,22 +280,26 @@ def head_claims(
         seeds = by_seed.get(name)
         return quantity_at(curves[name], place, score, () if seeds is None else seeds[:, place].tolist())
 
-    gain = curves.get("gain")
-    if "tuned" in curves and gain is not None and np.isfinite(gain.values).any():
-        gains = costs_of_curve(gain, score, "all layers", by_seed.get("gain"), gain=True)
-        helped = [place for place in gains.defined() if gains.least[place] > 0]
-        place = max(helped or gains.defined(), key=lambda k: gains.value[k])
-        claim = gains.claim(
-            "head gain",
-            place,
-            side="least" if helped else "",
-            verdict="holds" if helped else "inconclusive",
-            layers=(place + 1,),
-            depth=len(gain.x),
-            beside={curves[name].name: at(name, place) for name in ("tuned", "untuned")},
-            facts={"helped": len(helped)},
-        )
-        claims.append(claim)
+    for arm, name in GAINS.items():
+        gain = curves.get(name)
+        if gain is not None and np.isfinite(gain.values).any():
+            gains = costs_of_curve(gain, score, "all layers", by_seed.get(name), gain=True)
+            helped = [place for place in gains.defined() if gains.least[place] > 0]
+            hurt = [place for place in gains.defined() if gains.most[place] < 0]
+            best = max(helped or gains.defined(), key=lambda k: gains.value[k])
+            place = min(hurt, key=lambda k: gains.value[k]) if hurt and not helped else best
+            claim = gains.claim(
+                "head gain",
+                place,
+                side="least" if helped else "most" if hurt else "",
+                verdict="holds" if helped else "does not hold" if hurt else "inconclusive",
+                subject=curves[arm].name,
+                layers=(place + 1,),
+                depth=len(gain.x),
+                beside={curves[name].name: at(name, place) for name in (arm, "untuned")},
+                facts={"head": arm, "helped": len(helped), "hurt": len(hurt)},
+            )
+            claims.append(claim)
     for name, after in (("tunedorig", "tuned"), ("converged before", "converged")):
         before, later = curves.get(name), curves.get(after)
         place = None if before is None else best_place(before, score)
@@ -158,36 +332,6 @@ def _ahead(curve: Curve, reference: Curve, score: Score) -> np.ndarray:
     if score.higher_is_better:
         return curve.band_low > reference.band_high
     return curve.band_high < reference.band_low
-
-
-def span_claims(spans: SpanMap, score: Score, by_seed: Sequence[SpanMap] = ()) -> list[Claim]:
-    """
-    Claim which single blocks cost least and most, and which is the longest span that costs little.
-
-    Parameters
-    ----------
-    spans : SpanMap
-    score : Score
-    by_seed : sequence of SpanMap
-        The same of each seed.
-    """
-    places, costs = costs_of_spans(spans, score, by_seed)
-    singles = {k: (first,) for k, (first, last) in enumerate(places) if first == last}
-    claims = extreme_claims(costs, "one block", singles, depth=spans.depth)
-    return [*claims, *_longest_span(spans, places, costs)]
-
-
-def _longest_span(spans: SpanMap, places: Sequence[tuple[int, int]], costs: Costs) -> list[Claim]:
-    if not places:
-        return []
-    safe, small = ([k for k in range(len(places)) if ends[k] <= MARGIN] for ends in (costs.most, costs.value))
-    if not small:
-        verdict, score = verdict_of(float(costs.least.min()), np.inf), costs.score
-        return [Claim(kind="span", verdict=verdict, score=score.name, points=score.points, depth=spans.depth)]
-    place = max(safe or small, key=lambda k: (places[k][1] - places[k][0], -costs.value[k]))
-    first, last = places[place]
-    layers, verdict = tuple(range(first, last + 1)), "holds" if safe else "inconclusive"
-    return [costs.claim("span", place, side="most", verdict=verdict, layers=layers, depth=spans.depth)]
 
 
 def comparison_claims(

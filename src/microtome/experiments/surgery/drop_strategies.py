@@ -19,9 +19,8 @@ from ...errors import InputError
 from ...findings.results import plain
 from ...randomness import generator
 from ...store.shelf import Shelf
-from ...tasks.items import Split
 from ...tasks.subset import subset
-from ...tasks.task import Task
+from ...tasks.task import Split, Task
 
 ROWS, LONGEST = 1_000, 128  # examples of the training split that layers are read on, and their tokens
 KIND, FILE = "contribution", "contribution.json"

@@ -12,9 +12,9 @@ import numpy as np
 from ...context import Context
 from ...errors import must
 from ...findings.claims.claim import Claim, Quantity
-from ...findings.intervals import Unit
 from ...findings.results import Result
-from ...interventions.skip import Skip
+from ...findings.words import Unit
+from ...interventions.blocks import Skip
 from ...measures.table import chosen_all
 from ...scores.table import find_score
 from ...tasks.task import Task
@@ -23,11 +23,10 @@ from ...training.opening import open_model
 from ...training.recipe import Recipe
 from ..base import Pieces, Plan, as_function, option
 from ..grid import RECIPE_HELP, Grid, GridInputs, GridRuns
-from ..run_curves import gather_points
+from ..run_curves import DRAWN, score_by_draw
 from ..runs import Done, Run
-from .costs import extent_claims
+from .claims import extent_claims
 from .drop_strategies import RANDOM, STRATEGIES, Blocks, Scores, chosen_blocks, random_blocks, read_layers
-from .random_choice import DRAWN, score_by_draw
 from .result import ArmSummary, grid_result, summarize_arm
 
 COUNTS = (2, 4, 6)  # by default, those below the depth
@@ -82,12 +81,12 @@ class Dropping(Grid):
         metavar="N,...",
     )
     strategies: Sequence[str] = option(
-        "Strategies that choose the blocks.", DEFAULT_STRATEGIES, choices=(*STRATEGIES, RANDOM)
+        "How the dropped blocks are chosen.", DEFAULT_STRATEGIES, choices=(*STRATEGIES, RANDOM)
     )
     measure: str = option(
-        "Similarity of layers for the strategy similarity: a name of `microtome ls measures`.", "debiased_cka"
+        "Measure for --strategies similarity: a name of `microtome ls measures`.", "debiased_cka"
     )
-    random_draws: int = option("Number of sets of blocks of the strategy random.", 5, least=1)
+    random_draws: int = option("Number of random choices of --strategies random.", 5, least=1)
     then: Sequence[str] = option(
         "What is fine-tuned after dropping: all weights, the head, or nothing, of a model that was "
         "fine-tuned with all blocks.",
@@ -182,19 +181,19 @@ class Dropping(Grid):
                 for seed in self.seeds:
                     alone = replace(self, then=("none",), seeds=(seed,))
                     pieces[f"{task.name}: cut seed {seed}"] = partial(alone.train, inputs, place, context)
-            pieces |= self.run_pieces(inputs, place, runs, context)
+            pieces |= self.trainer(inputs, place, context).pieces(runs)
         return pieces
 
     def train(self, inputs: GridInputs, place: int, context: Context) -> tuple[list[Done], Any]:
         """Choose the blocks, and fine-tune; models that are cut after their training keep their weights."""
-        task = inputs.tasks[place]
+        task, trainer = inputs.tasks[place], self.trainer(inputs, place, context)
         choices, warnings = self.choose(inputs.encoder, self._scores(inputs.encoder, task, context))
         runs, cut = self.runs(choices), []
         if "none" in self.then:
             full = [run for run in runs if _is_full(run)]
-            tuned = self.fine_tune(inputs, place, full, context, keep_models=True)
+            tuned = replace(trainer, keep_models=True).run_all(full)
             cut = self._cut(tuned, choices, task, context)
-        return [*self.fine_tune(inputs, place, runs, context), *cut], (choices, warnings)
+        return [*trainer.run_all(runs), *cut], (choices, warnings)
 
     def _scores(self, encoder: Any, task: Task, context: Context) -> Scores:
         """What strategies read of the layers, if any does."""
@@ -263,8 +262,7 @@ class Dropping(Grid):
         return replace(result, warnings=(*warnings, *result.warnings))
 
     def _summarize_strategy(self, runs: GridRuns, strategy: str, then: str) -> ArmSummary:
-        task = runs.task
-        points = gather_points(runs.done, task.split(task.validation), self._arm(strategy, then))
+        points = runs.points(self._arm(strategy, then))
         return summarize_arm(
             self.name,
             runs,

@@ -11,16 +11,15 @@ from ...checks import several
 from ...context import Context
 from ...errors import InputError, must
 from ...findings.words import counted
-from ...tasks.items import Split
-from ...tasks.task import Task
+from ...tasks.subset import subset
+from ...tasks.task import Split, Task
 from ...training.multi_seed import finetune_seeds
 from ...training.opening import Model, open_model, open_models, open_task
-from ...training.recipe import Recipe, find_recipe
+from ...training.recipe import Recipe
 from ...training.request import check_seeds
 from ..base import Experiment, Pieces, Plan, option
 from ..grid import TrainingOptions
 from ..inputs import TASK_HELP, LoadingOptions, TaskOptions, task_notes
-from ..models import sound
 
 # The recipe of Phang et al. 2021, for models whose own is not known.
 RECIPE = "phang2021"
@@ -56,8 +55,10 @@ class TunedInputs:
 class FineTunedExperiment(TrainingOptions, TaskOptions, LoadingOptions, Experiment):
     """An experiment on fine-tuned models of one setting, one model per seed."""
 
+    divides = ("tuned",)
+
     tuned: Any = option(
-        "Fine-tuned models, one per seed; or, with seeds, one model to fine-tune first.",
+        "Fine-tuned models, one per seed; with --seeds, one model to fine-tune first.",
         argument=True,
         repeated=True,
         panel="Input",
@@ -99,7 +100,7 @@ class FineTunedExperiment(TrainingOptions, TaskOptions, LoadingOptions, Experime
         models = len(self.seeds or inputs.models)
         tuning = counted(models, "fine-tuned model")
         if self.seeds:
-            recipe, request = self._recipe(), inputs.request
+            recipe, request = self.chosen_recipe(RECIPE), inputs.request
             updates = recipe.updates(len(request.data)) * models
             summary = {"recipe": recipe.name, **summary}
             tuning = (
@@ -149,19 +150,10 @@ class FineTunedExperiment(TrainingOptions, TaskOptions, LoadingOptions, Experime
         )
         return open_models(tuned, inputs.task, context=context)
 
-    def _recipe(self) -> Recipe:
-        return find_recipe(RECIPE if self.recipe is None else self.recipe, **self.changes)
-
     def _training(self, context: Context) -> dict[str, Any]:
         """Options of `finetune`."""
-        head = {} if self.head is None else {"head": self.head}
-        return {
-            "recipe": self._recipe(),
-            "train_size": self.train_size,
-            "device": context.device,
-            "dtype": self.dtype,
-            **head,
-        }
+        recipe = self.chosen_recipe(RECIPE)
+        return {"recipe": recipe, "train_size": self.train_size, "device": context.device, **self.settings()}
 
 
 def _head_name(head: Any) -> str:
@@ -175,3 +167,57 @@ def check_base(base: Any, depth: int, name: str) -> None:
     blocks = base.depth
     if blocks != depth:
         raise InputError(f"base must have {depth} blocks, as {name} has, but {base.name} has {blocks}.")
+
+
+def sound(models: Sequence[Model]) -> tuple[list[Model], tuple[str, ...]]:
+    """
+    Leave out models whose training failed, unless all did.
+
+    Parameters
+    ----------
+    models : sequence of Model
+
+    Returns
+    -------
+    models : list of Model
+        At least one.
+    warnings : tuple of str
+        A sentence for each whose training failed.
+    """
+    remaining = [model for model in models if model.failure is None]
+    outcome = "was left out" if remaining else "is looked at although its training failed"
+    warnings = tuple(
+        f"{model.name}, seed {model.seed} {outcome}: {model.failure}."
+        for model in models
+        if model.failure is not None
+    )
+    return remaining or list(models), warnings
+
+
+def named_seeds(models: Sequence[Model]) -> tuple[int, ...]:
+    """Seeds of the models, or their places where two have the same one."""
+    seeds = tuple(model.seed for model in models)
+    return seeds if len(set(seeds)) == len(seeds) else tuple(range(len(seeds)))
+
+
+def trained_on(model: Model, task: Task) -> Split | None:
+    """
+    Find the examples that a model was trained on.
+
+    Parameters
+    ----------
+    model : Model
+    task : Task
+
+    Returns
+    -------
+    Split or None
+        None where no record says which they were, or where they are not in this task's training split.
+    """
+    if model.train_size is None or task.train not in task.splits:
+        return None
+    train = task.split(task.train)
+    if model.train_size > len(train) or (model.train_size < len(train) and model.train_seed is None):
+        return None
+    examples = subset(train, model.train_size, seed=model.train_seed or 0)
+    return examples if model.train_digest in (None, examples.digest) else None

@@ -1,26 +1,37 @@
-"""Freezing experiment (Wu et al. 2020, Merchant et al. 2020): fine-tune with frozen blocks."""
+"""Freezing experiment (Wu et al. 2020, Merchant et al. 2020): fine-tune with frozen blocks, and time it."""
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
+from ...context import Context
 from ...errors import InputError, must
 from ...findings.claims.claim import Claim
 from ...findings.results import Result
-from ...interventions.freeze import Freeze
+from ...interventions.applying import apply
+from ...interventions.blocks import Freeze, frozen_names
+from ...pruning.speed import now, peak_on_gpu
+from ...store.shelf import Shelf
+from ...tasks.task import Task
 from ...training.recipe import Recipe
+from ...training.request import ask
 from ..base import as_function, option
 from ..grid import RECIPE_HELP, Grid, GridRuns
-from ..run_curves import gather_points
 from ..runs import Run
-from .claims import comparison_claims
-from .costs import extent_claims
+from .claims import comparison_claims, extent_claims
 from .result import grid_result, summarize_arm
-from .timing import freezing_costs
 
+if TYPE_CHECKING:
+    from ...training.models.taskmodel import TaskModel
+
+KIND, FILE = "cost", "cost.json"
 PARTS = ("bottom", "top")
 
 
@@ -94,8 +105,7 @@ class Freezing(Grid):
 
     def summarize(self, runs: GridRuns) -> Result:
         """Curves of scores and costs for each part, and what freezing saves."""
-        depth, split = runs.encoder.depth, runs.task.split(runs.task.validation)
-        points = {part: gather_points(runs.done, split, part) for part in self.parts}
+        depth, points = runs.encoder.depth, {part: runs.points(part) for part in self.parts}
         arms, claims = [], []
         names: dict[str, Any] = {
             "axis": "blocks frozen",
@@ -193,3 +203,164 @@ def _saving_claims(cost: Sequence[Mapping[str, Any]], depth: int) -> list[Claim]
             onward = len(halved[first:]) > 1 and all(halved[first:])
             claims.append(claim("halving", records[first], onward=onward))
     return claims
+
+
+def freezing_costs(
+    encoder: Any,
+    task: Task,
+    cases: Mapping[str, Freeze | None],
+    *,
+    recipe: str | Recipe,
+    context: Context,
+    repeats: int = 5,
+    dtype: str = "auto",
+    **values: Any,
+) -> list[dict[str, Any]]:
+    """
+    Measure time and memory of an update with frozen weights, or read earlier measurements.
+
+    One model makes a forward and a backward pass on one batch in every case, in turns, so that other load of
+    the machine slows all cases; ratios are to the case without an intervention in the same turn.
+
+    Parameters
+    ----------
+    encoder : TransformerEncoder
+    task : Task
+        The batch has the longest of the first examples of its training split.
+    cases : mapping of str to Freeze or None
+        One of them None: nothing frozen.
+    recipe, dtype
+        As in `finetune`.
+    context : Context
+    repeats : int
+        Turns, after one that warms up.
+    **values
+        Of `finetune`.
+
+    Returns
+    -------
+    list of dict
+        For each case: `learning` (trainable parameters), `forward_seconds` and `backward_seconds` (medians),
+        `memory_bytes` (CPU: all activations kept for the backward pass; CUDA: the peak of allocated memory
+        beyond the model), `optimizer_bytes` (gradients and Adam's averages), and `backward_ratio`,
+        `update_ratio`, `memory_ratio` to nothing frozen, times as medians over turns with
+        `backward_low` and `backward_high`, the smallest and the largest.
+    """
+    device = context.resolved().device
+    request = ask(encoder, task, recipe, device=device, dtype=dtype, **values)
+    specification = {
+        "version": 2,
+        "run": dict(request.specification),
+        "cases": {name: repr(case) for name, case in cases.items()},
+        "repeats": repeats,
+    }
+    with Shelf(context.store, context.command).work(kind=KIND, specification=specification) as work:
+        entry = work.entry
+        if entry is None:
+            costs = _measure(request, cases, repeats)
+            (work.folder / FILE).write_text(json.dumps(costs))
+            entry = work.finish({"model": encoder.name, "task": task.name})
+    return json.loads((Path(entry.folder) / FILE).read_text())
+
+
+def _measure(request: Any, cases: Mapping[str, Freeze | None], repeats: int) -> list[dict[str, Any]]:
+    from ...training.inputs import collate, encode
+    from ...training.models.methods import trainable
+    from ...training.models.modeling import build
+    from ...training.precision import make_accelerator
+
+    encoder, task, batch_size = request.encoder, request.task, request.recipe.batch
+    plain = apply(encoder)
+    frozen = {name: _names(plain, case) for name, case in cases.items()}
+    specification = request.specification
+    accelerator = make_accelerator(specification["device"], specification["precision"])
+    model = build(encoder, task, request.head, seed=request.seeds.init).to(accelerator.device)
+    items = request.data.items[: 8 * batch_size]
+    features = encode(
+        items, task, encoder.tokenizer, longest=request.longest, stride=request.stride, mask=model.mask
+    )
+    longest = sorted(features, key=lambda feature: -len(feature))[:batch_size]
+    batch = collate(longest, accelerator.device)
+    learning, memory = {}, {}
+    times: dict[str, list[tuple[float, float]]] = {name: [] for name in cases}
+    model.train()
+    for turn in range(repeats + 1):
+        for name in cases:
+            trained = trainable(model, "full", frozen=frozen[name])
+            if not turn:
+                _times(model, batch, accelerator)  # the first update also allocates what later ones reuse
+            model.zero_grad(set_to_none=True)
+            if not turn:
+                learning[name] = trained.learning
+                memory[name] = _memory(model, batch, accelerator)
+                continue
+            times[name].append(_times(model, batch, accelerator))
+    reference = next(name for name, case in cases.items() if case is None)
+    return [_record(name, learning[name], memory, times, reference) for name in cases]
+
+
+def _names(copy: Any, case: Freeze | None) -> frozenset[str]:
+    """Weights that a case freezes, by means of a copy that serves all cases."""
+    for parameter in copy.base.parameters():
+        parameter.requires_grad_(True)
+    if case is not None:
+        case.edit(copy)
+    return frozen_names(copy)
+
+
+def _times(model: TaskModel, batch: Any, accelerator: Any) -> tuple[float, float]:
+    """Seconds of the forward and of the backward pass."""
+    start = now(accelerator.device)
+    with accelerator.autocast():
+        loss = model.loss(model(batch), batch)
+    middle = now(accelerator.device)
+    loss.backward()
+    return middle - start, now(accelerator.device) - middle
+
+
+def _memory(model: TaskModel, batch: Any, accelerator: Any) -> int:
+    """Bytes that an update needs beside the weights and the state of the optimizer."""
+    import torch
+
+    device = accelerator.device
+    if device.type == "cuda":
+        return peak_on_gpu(lambda: _times(model, batch, accelerator), device)
+    weights = {p.untyped_storage().data_ptr() for p in model.parameters()}
+    # References, since the address of a freed tensor would be reused by another, which would not count.
+    storages: dict[int, Any] = {}
+
+    def pack(tensor: torch.Tensor) -> torch.Tensor:
+        storage = tensor.untyped_storage()
+        if storage.data_ptr() not in weights:
+            storages[storage.data_ptr()] = storage
+        return tensor
+
+    with torch.autograd.graph.saved_tensors_hooks(pack, lambda tensor: tensor), accelerator.autocast():
+        model.loss(model(batch), batch)
+    return sum(storage.nbytes() for storage in storages.values())
+
+
+def _record(
+    name: str,
+    learning: int,
+    memory: Mapping[str, int],
+    times: Mapping[str, Sequence[tuple[float, float]]],
+    reference: str,
+) -> dict[str, Any]:
+    seconds, reference_seconds = np.array(times[name]), np.array(times[reference])
+    backward = seconds[:, 1] / reference_seconds[:, 1]
+    update = seconds.sum(axis=1) / reference_seconds.sum(axis=1)
+    return {
+        "case": name,
+        "learning": learning,
+        "forward_seconds": float(np.median(seconds[:, 0])),
+        "backward_seconds": float(np.median(seconds[:, 1])),
+        "memory_bytes": memory[name],
+        # A gradient and two averages of four bytes each.
+        "optimizer_bytes": 12 * learning,
+        "backward_ratio": float(np.median(backward)),
+        "backward_low": float(backward.min()),
+        "backward_high": float(backward.max()),
+        "update_ratio": float(np.median(update)),
+        "memory_ratio": memory[name] / max(1, memory[reference]),
+    }

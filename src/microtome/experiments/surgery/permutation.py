@@ -15,19 +15,18 @@ from ...context import Context
 from ...encoders.cutting import refusal
 from ...errors import InputError, must
 from ...findings.claims.claim import Claim, Quantity
-from ...findings.intervals import Unit
 from ...findings.results import WEAK, Result
+from ...findings.words import Unit
 from ...inference.estimate import quantile
-from ...interventions.permute import Permute
+from ...interventions.blocks import Permute
 from ...interventions.reinit import Reinit
 from ...reading import read_numbers
 from ...training.recipe import Recipe
 from ..base import as_function, option
 from ..grid import RECIPE_HELP, Grid, GridRuns
-from ..run_curves import counts, curves_of, gather_points
+from ..run_curves import counts, curves_of, welch_reach
 from ..runs import Done, Run
-from .costs import Costs, extreme_claims
-from .random_choice import welch_reach
+from .claims import Costs, extreme_claims
 from .result import ArmSummary, grid_result, summarize_arm
 
 KINDS = ("random", "swap", "reverse", "move")
@@ -69,7 +68,12 @@ class Permutation(Grid):
     together = True
 
     order_seeds: Sequence[int] = option("Seeds of the random orders, as 1-10.", tuple(range(1, 11)))
-    kinds: Sequence[str] = option("Kinds of orders.", ("random",), choices=KINDS)
+    kinds: Sequence[str] = option(
+        "Kinds of orders: random, neighbors swapped, all reversed, or one block moved to the top.",
+        ("random",),
+        choices=KINDS,
+        empty=True,
+    )
     orders: Sequence[Sequence[int]] = option(
         "Your own order of all blocks, as 3,2,1. May be repeated.",
         (),
@@ -80,6 +84,11 @@ class Permutation(Grid):
     )
     seeds: Sequence[int] = option("Seeds of the trainings, as 1,2,3 or 1-3.", (1,))
     recipe: str | Recipe = option(RECIPE_HELP, "tamkin2020")
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if not self.kinds and not self.orders:
+            raise must("kinds", f"one or more of {', '.join(KINDS)}, or orders of your own", [])
 
     def grid(self, encoder: Any) -> list[Run]:
         """List the fine-tunings of one task: every order with every seed, and the references."""
@@ -112,14 +121,12 @@ class Permutation(Grid):
 
     def summarize(self, runs: GridRuns) -> Result:
         """Curves of scores and costs for each kind of order."""
-        task, done = runs.task, runs.done
-        split = task.split(task.validation)
-        full, scratch = (gather_points(done, split, arm) for arm in (FULL, SCRATCH))
-        full_scores = np.array([run.score for run in done if run.run.arm == FULL and counts(run)])
+        full, scratch = runs.points(FULL), runs.points(SCRATCH)
+        full_scores = np.array([run.score for run in runs.done if run.run.arm == FULL and counts(run)])
         arms: list[ArmSummary] = []
         claims: list[Claim] = []
         for kind in (*KINDS, GIVEN):
-            points = gather_points(done, split, kind)
+            points = runs.points(kind)
             if not points.x:
                 continue
             names: dict[str, Any] = {"axis": AXES[kind], "against": "the blocks in their own order"}
@@ -130,7 +137,7 @@ class Permutation(Grid):
                 claims += _order_claims(kind, summary.costs, full_scores, runs.encoder.depth)
         lines = {}
         for name, points in ((FULL, full), (SCRATCH, scratch)):
-            value = curves_of(points, task, None, axis="", context=runs.context, against="")[0].values[0]
+            value = curves_of(points, runs.task, None, axis="", context=runs.context, against="")[0].values[0]
             if math.isfinite(value):
                 lines[name] = float(value)
         return grid_result(

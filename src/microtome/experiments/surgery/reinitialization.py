@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import product
 from typing import Any
@@ -12,19 +12,121 @@ from ...checks import several
 from ...errors import InputError, must
 from ...findings.claims.claim import Claim
 from ...findings.results import Result
-from ...interventions.schemes import SCHEMES
+from ...interventions.blocks import Truncate
+from ...interventions.reinit import SCHEMES, Reinit
 from ...reading import read_names
 from ...training.recipe import Recipe
 from ..base import as_function, option
 from ..grid import RECIPE_HELP, Grid, GridRuns
-from ..run_curves import gather_points
 from ..runs import Run
-from .claims import comparison_claims
-from .costs import extent_claims, extreme_claims
-from .reinit_plan import AXES, FULL, PLANS, SCRATCH, TRUNCATED, ReinitArm
+from .claims import comparison_claims, extent_claims, extreme_claims
 from .result import ArmSummary, grid_result, summarize_arm
 
+PLANS = ("progressive", "blocks", "inverse", "single")
+AXES = {
+    "progressive": "blocks kept",
+    "truncated": "blocks kept",
+    "blocks": "first block re-initialized",
+    "inverse": "first block kept",
+    "single": "block re-initialized",
+}
 BIASES = ("keep", "zero")
+FULL, SCRATCH, TRUNCATED = "full", "scratch", "truncated"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReinitArm:
+    """
+    One curve of the experiment.
+
+    Parameters
+    ----------
+    plan : str
+        Which blocks are re-initialized: one of `PLANS`, "truncated", "full" or "scratch".
+    scheme, bias, layernorm
+        How; see `Reinit`. None where nothing is re-initialized.
+    size, updates : int, optional
+        Number of training examples, and of updates where it is fixed.
+
+    Examples
+    --------
+    >>> ReinitArm(plan="single", scheme="library", size=500).name
+    'single, library, 500 examples'
+    """
+
+    plan: str
+    scheme: str | None = None
+    bias: str | None = None
+    layernorm: str | None = None
+    size: int | None = None
+    updates: int | None = None
+
+    @property
+    def name(self) -> str:
+        """Name of the curve."""
+        parts = [self.plan, *([self.scheme] if self.scheme else [])]
+        parts += [f"biases {self.bias}"] if self.bias else []
+        parts += ["norms kept"] if self.layernorm == "keep" else []
+        parts += [] if self.size is None else [f"{self.size:,} examples"]
+        parts += [] if self.updates is None else [f"{self.updates:,} updates"]
+        return ", ".join(parts)
+
+    @property
+    def has_full(self) -> bool:
+        """Whether the full model is one of its own points."""
+        return self.plan in ("progressive", TRUNCATED, FULL)
+
+    @property
+    def options(self) -> dict[str, Any]:
+        """Of `finetune`."""
+        sized = {} if self.size is None else {"train_size": self.size}
+        # Without epochs only the number of updates counts, whatever the recipe has.
+        return sized if self.updates is None else {**sized, "steps": self.updates, "epochs": None}
+
+    def like(self, plan: str, *, same_scheme: bool = False) -> ReinitArm:
+        """The arm of another plan on the same examples, optionally with the same scheme, bias and norms."""
+        how = {"scheme": self.scheme, "bias": self.bias, "layernorm": self.layernorm} if same_scheme else {}
+        return ReinitArm(plan=plan, size=self.size, updates=self.updates, **how)
+
+    def points(self, depth: int, width: int, seed: int) -> Iterator[tuple[int, tuple[Any, ...]]]:
+        """
+        List the points of the arm with the interventions at each.
+
+        Parameters
+        ----------
+        depth : int
+            Blocks of the encoder.
+        width : int
+            Blocks per window in the plans "blocks" and "inverse".
+        seed : int
+            Of the new weights.
+        """
+
+        def reinit(**which: Any) -> tuple[Any, ...]:
+            bias: Any = self.bias
+            norms: Any = self.layernorm
+            return (Reinit(seed=seed, scheme=self.scheme or "library", bias=bias, layernorm=norms, **which),)
+
+        blocks = tuple(range(1, depth + 1))
+        if self.plan == "progressive":
+            for k in range(depth, -1, -1):
+                yield k, reinit(past=k) if k < depth else ()
+        elif self.plan == TRUNCATED:
+            for k in range(depth, 0, -1):
+                yield k, (Truncate(keep=k),) if k < depth else ()
+        elif self.plan == FULL:
+            yield depth, ()
+        elif self.plan == SCRATCH:
+            yield 0, reinit(blocks=blocks)
+        elif self.plan == "single":
+            for block in blocks:
+                yield block, reinit(blocks=(block,))
+        else:
+            for first in range(1, depth - width + 2):
+                window = tuple(range(first, first + width))
+                outside = tuple(block for block in blocks if block not in window)
+                if self.plan == "blocks" or outside:
+                    yield first, reinit(blocks=window if self.plan == "blocks" else outside)
 
 
 def read_sizes(typed: str) -> tuple[int | None, ...]:
@@ -67,24 +169,36 @@ class Reinitialization(Grid):
 
     name = "reinitialization"
 
-    plans: Sequence[str] = option("Which blocks are re-initialized.", ("progressive",), choices=PLANS)
-    width: int = option("Blocks per window in the plans blocks and inverse.", 3, least=1)
-    schemes: Sequence[str] = option("Initialization schemes.", ("library",), choices=tuple(SCHEMES))
+    plans: Sequence[str] = option(
+        "Which blocks are re-initialized: all above block k for every k (progressive), every window "
+        "(blocks), all outside of it (inverse), or every block alone (single).",
+        ("progressive",),
+        choices=PLANS,
+    )
+    width: int = option("Blocks per window of --plans blocks and inverse.", 3, least=1)
+    schemes: Sequence[str] = option("Distributions of the new weights.", ("library",), choices=tuple(SCHEMES))
     bias: Sequence[str | None] | None = option(
-        "Treatment of biases; that of the scheme when absent.",
+        "Whether biases of these blocks keep their values or become zero; as in the scheme when absent.",
         None,
         choices=BIASES,
         read=lambda typed: read_names("--bias", typed, BIASES),
     )
-    layernorm: Sequence[str] = option("Treatment of norms.", ("reset",), choices=("reset", "keep"))
+    layernorm: Sequence[str] = option(
+        "Whether LayerNorms of these blocks are reset or keep their values.",
+        ("reset",),
+        choices=("reset", "keep"),
+    )
     sizes: Sequence[int | None] | None = option(
-        "Numbers of training examples, as 500,5000,all (None in Python).",
+        "Numbers of training examples, as 500,5000,all.",
         None,
         least=1,
         read=read_sizes,
+        python="None stands for all.",
         metavar="N,...",
     )
-    truncation_control: bool = option("Also fine-tune the model truncated to the same depth.", True)
+    truncation_control: bool = option(
+        "Also fine-tune the model without the blocks that --plans progressive re-initializes.", True
+    )
     fixed_updates: int | None = option(
         "Also fine-tune every model with N updates, since fewer examples mean fewer updates per epoch.",
         None,
@@ -144,8 +258,7 @@ class Reinitialization(Grid):
 
     def summarize(self, runs: GridRuns) -> Result:
         """Curves of scores and costs for each arm."""
-        depth, split = runs.encoder.depth, runs.task.split(runs.task.validation)
-        points = {arm: gather_points(runs.done, split, arm.name) for arm in self.arms()}
+        depth, points = runs.encoder.depth, {arm: runs.points(arm.name) for arm in self.arms()}
         several_arms = sum(arm.plan in PLANS for arm in points) > 1
         arms: list[ArmSummary] = []
         claims: list[Claim] = []

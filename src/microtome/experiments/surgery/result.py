@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from types import MappingProxyType
@@ -11,24 +10,19 @@ from typing import Any
 
 import numpy as np
 
-from ...context import Context
-from ...encoders.versions import provenance as full_provenance
 from ...findings.claims.claim import Claim
-from ...findings.claims.general import few_seeds
-from ...findings.results import WEAK, Curve, Result
+from ...findings.claims.render import few_seeds
+from ...findings.results import Curve, Result
+from ...findings.words import coverage
 from ...inference.answers import Answers
 from ...scores.table import find_score
-from ...tasks.items import Split
-from ...tasks.task import Task
-from ...version import VERSION
+from ...training.precision import choose_dtype
 from ..citations import cited
 from ..grid import GridRuns
-from ..models import GUESS
-from ..run_curves import RunPoints, curves_of, failures, rows_of
+from ..result import GUESS, make_result
+from ..run_curves import RunPoints, curves_of, curves_over_draws, failures, rows_of
 from ..runs import Run
-from .claims import baseline_claim, below_baseline, undefined_claim
-from .costs import Costs, costs_of_curve
-from .random_choice import curves_over_draws
+from .claims import Costs, baseline_claim, below_baseline, costs_of_curve, undefined_claim
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -110,71 +104,6 @@ def majority_score(runs: GridRuns) -> float:
     return float(np.mean(scores)) if scores else math.nan
 
 
-def task_result(
-    experiment: str,
-    task: Task,
-    split: Split,
-    *,
-    context: Context,
-    started: float,
-    claims: Sequence[Claim],
-    references: Sequence[str],
-    provenance: Mapping[str, Any],
-    more: Mapping[str, Any],
-    **fields: Any,
-) -> Result:
-    """
-    Put the result of an experiment on one task together.
-
-    Parameters
-    ----------
-    experiment : str
-    task : Task
-    split : Split
-        The examples that are scored.
-    context : Context
-    started : float
-        By `time.monotonic`.
-    claims : sequence of Claim
-    references : sequence of str
-        Keys of citations.
-    provenance : mapping
-        Beside that of the task, the time and the command.
-    more : mapping
-    **fields
-        Further fields of the result.
-
-    Returns
-    -------
-    Result
-    """
-    score = find_score(task.main)
-    weak = {
-        claim.facts["curve"]: {name: claim.facts[name] for name in ("value", "baseline", "ahead")}
-        for claim in claims
-        if claim.kind == "baseline"
-    }
-    run = {
-        "task": task.digest(split.name),
-        "task_source": task.source,
-        "seconds": round(time.monotonic() - started, 3),
-        "command": context.command,
-    }
-    return Result(
-        experiment=experiment,
-        task=task.name,
-        split=split.name,
-        score=score.name,
-        points=score.points,
-        higher_is_better=score.higher_is_better,
-        claims=(*claims, *few_seeds(claims)),
-        references=cited(*references),
-        provenance=MappingProxyType(full_provenance({**provenance, **run})),
-        more=MappingProxyType({**more, **({WEAK: weak} if weak else {})}),
-        **fields,
-    )
-
-
 def grid_result(
     experiment: str,
     runs: GridRuns,
@@ -213,19 +142,19 @@ def grid_result(
     """
     task, done, baseline = runs.task, runs.done, majority_score(runs)
     majority = {GUESS: baseline} if math.isfinite(baseline) else {}
-    return task_result(
+    claims = [*(claim for arm in arms for claim in arm.claims), *claims]
+    return make_result(
         experiment,
         task,
-        task.split(task.validation),
-        context=runs.context,
+        task.validation,
         started=runs.started,
         model=runs.encoder.name,
         curves=tuple(curve for arm in arms for curve in arm.curves),
-        claims=[*(claim for arm in arms for claim in arm.claims), *claims],
+        claims=[*claims, *few_seeds(claims)],
         lines=MappingProxyType({**majority, **(lines or {})}),
         rows=rows_of(done, task.name, columns),
         methods=f"{how} {describe_training(runs)}",
-        references=references,
+        references=cited(*references),
         warnings=failures(done),
         more=more or {},
         provenance=_provenance(runs),
@@ -234,9 +163,6 @@ def grid_result(
 
 def _provenance(runs: GridRuns) -> dict[str, Any]:
     """All that is needed to reproduce a result."""
-    import torch
-
-    context = runs.context
     spent = {run.address: run.course["seconds"] for run in runs.done}
     return {
         "model": runs.encoder.digest,
@@ -244,9 +170,8 @@ def _provenance(runs: GridRuns) -> dict[str, Any]:
         "seeds": sorted({run.run.seed for run in runs.done}),
         "runs": len(spent),
         "trained_seconds": round(sum(spent.values()), 3),
-        "device": context.device,
-        "precision": runs.settings["dtype"],
-        "threads": context.threads or torch.get_num_threads(),
+        "device": runs.context.device,
+        "precision": choose_dtype(runs.context.device, runs.settings["dtype"], runs.encoder.family),
     }
 
 
@@ -261,8 +186,8 @@ def describe_training(runs: GridRuns) -> str:
         f"Each of {models} models was fine-tuned on {task.title} with the recipe {recipe.name}{citation}: "
         f"batches of {recipe.batch}, learning rate {recipe.rate:g}, {length}; seeds "
         f"{', '.join(map(str, seeds))}. The score is {find_score(task.main).name} of the model after the "
-        f"last update on the split {task.validation}. Intervals of {runs.context.level * 100:g} % are over "
+        f"last update on the split {task.validation}. Intervals of {coverage(runs.context.level)} are over "
         "examples and, with several seeds, over seeds; bands hold for all points of a curve at once; "
         "differences are paired by example. Runs that diverged were excluded and counted; runs that predict "
-        f"one class for every example are included and named. Computed with microtome {VERSION}."
+        "one class for every example are included and named."
     )

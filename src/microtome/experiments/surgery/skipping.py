@@ -9,23 +9,25 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any
 
+import numpy as np
+
 from ...context import Context
+from ...findings.claims.claim import MARGIN, Claim, verdict_of
+from ...findings.claims.render import few_seeds
 from ...findings.results import Result, SpanMap, plain
 from ...findings.scorecurves import span_map
-from ...findings.words import counted
+from ...findings.words import counted, coverage
 from ...scores.declare import Score
 from ...scores.table import find_score
-from ...tasks.items import Split
-from ...tasks.task import Task
+from ...tasks.task import Split, Task
 from ...training.cut_store import as_answers, cut_answers
 from ...training.cuts import every_span
 from ...training.opening import Model
-from ...version import VERSION
 from ..base import Plan, as_function
-from ..models import GUESS, guess_line, named_seeds, sound
-from .claims import baseline_claim, below_baseline, span_claims
-from .fine_tuned import FineTunedExperiment
-from .result import task_result
+from ..citations import cited
+from ..result import GUESS, guess_line, make_result
+from .claims import Costs, baseline_claim, below_baseline, extreme_claims
+from .fine_tuned import FineTunedExperiment, named_seeds, sound
 
 MEAN = "cost of skipping"
 
@@ -85,19 +87,18 @@ class Skipping(FineTunedExperiment):
             claims = span_claims(costs, score, by_seed)
         else:
             claims = [baseline_claim(standing, self.name, "the whole model", MEAN)]
-        return task_result(
+        return make_result(
             self.name,
             task,
-            scored,
-            context=context,
+            scored.name,
             started=started,
             model=models[0].name,
             spans=(costs, *by_seed) if len(models) > 1 else (costs,),
             lines=MappingProxyType({"whole model": costs.full, **lines}),
             rows=_rows(task, scored, seeds, spans, predictions, score),
-            claims=claims,
+            claims=[*claims, *few_seeds(claims)],
             methods=_methods(models, task, scored, score, depth, context),
-            references=("phang2021",),
+            references=cited("phang2021"),
             warnings=(*failures, *scored.notes),
             more={"depth": depth},
             provenance={
@@ -154,7 +155,58 @@ def _methods(
         parts.append("Blocks share their weights: to leave one out is to run it once less.")
     over = "examples" if len(models) == 1 else "examples and seeds"
     parts.append(
-        f"Intervals of {context.level * 100:g}% are over {over}; the band holds for all spans at once. "
-        f"Computed with microtome {VERSION}."
+        f"Intervals of {coverage(context.level)} are over {over}; the band holds for all spans at once."
     )
     return " ".join(parts)
+
+
+def span_claims(spans: SpanMap, score: Score, by_seed: Sequence[SpanMap] = ()) -> list[Claim]:
+    """
+    Claim which single blocks cost least and most, and which is the longest span that costs little.
+
+    Parameters
+    ----------
+    spans : SpanMap
+    score : Score
+    by_seed : sequence of SpanMap
+        The same of each seed.
+    """
+    places, costs = costs_of_spans(spans, score, by_seed)
+    singles = {k: (first,) for k, (first, last) in enumerate(places) if first == last}
+    claims = extreme_claims(costs, "one block", singles, depth=spans.depth)
+    return [*claims, *_longest_span(spans, places, costs)]
+
+
+def _longest_span(spans: SpanMap, places: Sequence[tuple[int, int]], costs: Costs) -> list[Claim]:
+    if not places:
+        return []
+    safe, small = ([k for k in range(len(places)) if ends[k] <= MARGIN] for ends in (costs.most, costs.value))
+    if not small:
+        verdict, score = verdict_of(float(costs.least.min()), np.inf), costs.score
+        return [Claim(kind="span", verdict=verdict, score=score.name, points=score.points, depth=spans.depth)]
+    place = max(safe or small, key=lambda k: (places[k][1] - places[k][0], -costs.value[k]))
+    first, last = places[place]
+    layers, verdict = tuple(range(first, last + 1)), "holds" if safe else "inconclusive"
+    return [costs.claim("span", place, side="most", verdict=verdict, layers=layers, depth=spans.depth)]
+
+
+def costs_of_spans(
+    spans: SpanMap, score: Score, by_seed: Sequence[SpanMap] = ()
+) -> tuple[list[tuple[int, int]], Costs]:
+    """The first and last block of every span that has a cost, and their costs."""
+    places = np.argwhere(np.isfinite(spans.values))
+    index = tuple(places.T)
+    ends = {"value": "values", "low": "low", "high": "high", "least": "band_low", "most": "band_high"}
+    costs = Costs(
+        **{name: score.points * getattr(spans, end)[index] for name, end in ends.items()},
+        score=score,
+        level=spans.level,
+        unit=spans.unit,
+        n=spans.n,
+        seeds=(spans.seeds,) * len(places),
+        by_seed=np.array([score.points * seed_map.values[index] for seed_map in by_seed]).reshape(
+            len(by_seed), len(places)
+        ),
+        family="all spans",
+    )
+    return [(int(first) + 1, int(last) + 1) for first, last in places], costs

@@ -11,6 +11,7 @@ from types import MappingProxyType
 from typing import Any
 
 from ...context import Context
+from ...findings.claims.render import few_seeds
 from ...findings.results import Result
 from ...scores.table import find_score
 from ...tasks.task import Task
@@ -18,14 +19,13 @@ from ...training.cut_store import cut_answers
 from ...training.cuts import every_truncation
 from ...training.opening import open_model
 from ..base import Plan, as_function
+from ..citations import cited
 from ..layer_heads import Arm, Vectors, converged_arm, fresh_model, trained_arm
-from ..models import GUESS, guess_line, named_seeds
-from ..truncation_curves import HeadAnswers, by_seed, curve_of, cut_costs, gain_of
+from ..result import GUESS, guess_line, make_result
+from ..truncation_curves import GAINS, HeadAnswers, by_seed, curve_of, cut_costs, gain_of, warnings_of
 from .claims import baseline_claim, below_baseline, cut_claim, head_claims
-from .fine_tuned import check_base
-from .result import task_result
-from .truncation_methods import methods
-from .truncation_plan import NAMES, PreparedTruncation, TruncationOptions, prepare
+from .fine_tuned import check_base, named_seeds
+from .truncation_plan import NAMES, PreparedTruncation, TruncationOptions, methods, prepare
 
 COST_FIELDS = ("x", "values", "low", "high", "band_low", "band_high")
 
@@ -43,8 +43,8 @@ class Truncation(TruncationOptions):
     numbers. UNTUNED is always there: the others are compared with it.
 
     Heads are trained on the examples that the model itself was trained on; on the training split, with a
-    warning, where they are not known. The result has curves over "layers kept", and "difference TUNED", that
-    of TUNED and UNTUNED on the same examples and models.
+    warning, where they are not known. The result has curves over "layers kept"; "difference TUNED" is that of
+    TUNED and UNTUNED on the same examples and models, and so of the converged probe.
 
     Examples
     --------
@@ -53,7 +53,7 @@ class Truncation(TruncationOptions):
     >>> task = mt.task("polarity", sizes={"train": 16, "validation": 20})
     >>> tuned = mt.finetune(base, task, epochs=1)
     >>> [curve.name for curve in mt.truncate(tuned, task).curves]
-    ['UNTUNED', 'TUNED', 'TUNED converged', 'difference TUNED']
+    ['UNTUNED', 'TUNED', 'TUNED converged', 'difference TUNED', 'difference TUNED converged']
     """
 
     name = "truncation"
@@ -147,8 +147,9 @@ def _result(
         for name, entries in arms.items()
     }
     curves = {name: curve_of(arm, task, context) for name, arm in gathered.items()}
-    if "tuned" in gathered:
-        curves["gain"] = gain_of(gathered["tuned"], gathered["untuned"], task, context)
+    for arm, gain in GAINS.items():
+        if arm in gathered:
+            curves[gain] = gain_of(gathered[arm], gathered["untuned"], task, context)
     score, scores = find_score(task.main), by_seed(gathered, task)
     costs, lines = cut_costs(gathered["untuned"], task, context), guess_line(task, scored)
     standing = below_baseline(task, gathered["untuned"].at(depth - 1), lines.get(GUESS, math.nan), context)
@@ -156,27 +157,26 @@ def _result(
         claims = [cut_claim(costs, score, scores["untuned"]), *head_claims(curves, score, scores, lines)]
     else:
         claims = [baseline_claim(standing, Truncation.name, "the whole model", NAMES["untuned"])]
-    return task_result(
+    return make_result(
         Truncation.name,
         task,
-        scored,
-        context=context,
+        scored.name,
         started=started,
         model=first.name,
-        curves=tuple(curves[name] for name in (*NAMES, "gain") if name in curves),
+        curves=tuple(curves[name] for name in (*NAMES, *GAINS.values()) if name in curves),
         lines=MappingProxyType(lines),
         rows=tuple(row for arm in gathered.values() for row in arm.rows(task)),
-        claims=claims,
+        claims=[*claims, *few_seeds(claims)],
         methods=methods(prepared, task, curves, context),
-        references=("phang2021",),
-        warnings=(*prepared.notes, *_warnings(gathered)),
+        references=cited("phang2021"),
+        warnings=(*prepared.notes, *warnings_of(gathered.values())),
         more={
             "depth": depth,
             "cost": {
                 "each": scores["untuned"] - scores["untuned"][:, -1:],
                 **{name: getattr(costs, name) for name in COST_FIELDS},
             },
-            **({"gain": {"each": scores["gain"]}} if "gain" in scores else {}),
+            **{gain: {"each": scores[gain]} for gain in GAINS.values() if gain in scores},
             "heads": {NAMES[n]: [dict(arm.details) for arm in arms[n]] for n in arms if n != "untuned"},
         },
         provenance={
@@ -203,17 +203,3 @@ def _base_vectors(prepared: PreparedTruncation, task: Task, context: Context) ->
 
     splits: dict[str, Any] = {"train": prepared.trains[0], "split": prepared.scored}
     return Vectors(source=before, task=task, **splits, make=make, context=context)
-
-
-def _warnings(gathered: Mapping[str, HeadAnswers]) -> list[str]:
-    warnings = []
-    for curve in gathered.values():
-        for arm in curve.arms:
-            warnings += [
-                f"{curve.name}, layer {x}, head seed {run} was left out: {reason}."
-                for x, run, reason in arm.failed
-            ]
-            layers = [str(x + 1) for x, done in enumerate(arm.details.get("converged", ())) if not done]
-            if layers:
-                warnings.append(f"{curve.name} did not converge at layer {', '.join(layers)}.")
-    return list(dict.fromkeys(warnings))

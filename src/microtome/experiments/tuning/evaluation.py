@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import os
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 from ...context import Context
+from ...reading import names_apart
 from ...store.outfolder import RESULT, TABLE, check_earlier
 from ...tasks.task import Task
 from ...training.evaluating import score_model
@@ -58,13 +61,12 @@ class ModelEvaluation(TaskOptions, Experiment):
         task = open_task(self.task_reference(self.task))
         split = task.split(self.split or task.validation, labeled=task.kind != "language_modeling")
         models = []
-        for source in (self.model, self.against):
-            if source is None:
-                continue
+        sources = [source for source in (self.model, self.against) if source is not None]
+        for name, source in zip(_names(sources), sources, strict=True):
             model = open_model(source, task, context=context)
             model = replace(model, longest=self.longest or model.longest)
             encode(split.items[:1], task, model.tokenizer, longest=model.longest, stride=model.stride)
-            models.append((_name(source), model))
+            models.append((name, model))
         sizes = ", ".join(f"{name} ({model.parameters:,} weights)" for name, model in models)
         return Plan(
             name=task.name,
@@ -94,7 +96,13 @@ class ModelEvaluation(TaskOptions, Experiment):
         return replace(evaluation, reference=others[0] if others else None)
 
 
-def _name(model: Any) -> str:
-    """A model's folder as it was typed, or its name."""
-    encoder = getattr(model, "encoder", model)
-    return str(getattr(encoder, "name", model))
+def _names(models: Sequence[Any]) -> list[str]:
+    """The names of models; of folders and hub ids the shortest that tell them apart."""
+    paths = []
+    for model in models:
+        if isinstance(model, str | os.PathLike):
+            paths.append(Path(model).parts or (str(model),))
+        else:
+            encoder = getattr(model, "encoder", model)
+            paths.append((str(getattr(encoder, "name", model)),))
+    return names_apart(paths)

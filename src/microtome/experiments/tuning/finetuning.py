@@ -18,9 +18,9 @@ from ...training.multi_seed import finetune_seeds
 from ...training.opening import open_model, open_task
 from ...training.recipe import Recipe
 from ...training.request import check_seeds
-from ...training.writing import TUNING, TunedRuns, check_runs
+from ...training.tuned import TUNING, TunedRuns, check_runs
 from ..base import Experiment, Pieces, Plan, option
-from ..grid import TrainingOptions
+from ..grid import MODEL_HELP, TrainingOptions
 from ..inputs import TASK_HELP, LoadingOptions, TaskOptions, task_notes
 
 
@@ -59,8 +59,8 @@ class FineTuning(TrainingOptions, TaskOptions, LoadingOptions, Experiment):
 
     name = TUNING
 
-    model: Any = option("Model: hub id, folder or zoo:NAME.", argument=True, panel="Input", metavar="MODEL")
-    task: Any = option(TASK_HELP, panel="Input", metavar="TASK")
+    model: Any = option(MODEL_HELP, argument=True, repeated=True, panel="Input", metavar="MODEL...")
+    task: Any = option(f"{TASK_HELP} May be repeated.", repeated=True, panel="Input", metavar="TASK")
     seeds: Sequence[int] = option("Seeds of the trainings, as 1,2,3 or 1-3.", (0,))
     method: str = option("Which weights are trained.", "full", choices=METHODS)
     checkpoints: Any = option(

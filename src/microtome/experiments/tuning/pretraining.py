@@ -59,6 +59,7 @@ class Pretraining(Experiment):
         name="set",
         repeated=True,
         metavar="NAME=VALUE",
+        example="steps=1000",
     )
     seed: int = option("Seed of the weights, the order and the masking.", 0, least=0)
     checkpoints: Sequence[int] = option(

@@ -9,13 +9,12 @@ from typing import Any
 
 from ...context import Context
 from ...errors import InputError, must
-from ...pruning.candidates import ALL_SPANS, BEAM, first_candidates
 from ...pruning.examples import find_examples
 from ...pruning.exporting import KIND, check_folder
-from ...pruning.procedure import Procedure
-from ...pruning.pruned import Pruned
-from ...pruning.pruning import run_pruning
-from ...pruning.recovering import check_recoverable
+from ...pruning.procedure import Procedure, check_recoverable
+from ...pruning.pruning import Pruned, run_pruning
+from ...pruning.search import Search
+from ...runtime import duration
 from ...training.opening import open_model, open_task
 from ..base import Experiment, Plan, as_function, option
 from ..grid import RecipeOptions
@@ -56,16 +55,26 @@ class Pruning(RecipeOptions, TaskOptions, Experiment):
         panel="Statistics",
     )
     split: str | None = option(
-        "Split that chooses and certifies; rest: training examples that were not trained on. When absent, "
-        "validation; of a single table, all rows that the model was not trained on.",
+        "Split on which cuts are chosen and certified; rest: training examples that were not trained on. "
+        "When absent, validation; of a single table, all rows that the model was not trained on.",
         None,
         panel="Input",
     )
-    certify_on: str | None = option("Separate split to certify on.", None, panel="Input")
-    confirm_on: str | None = option("Split that is used once, after everything.", None, panel="Input")
-    share: float = option("Share of the examples that choose.", 0.5, panel="Statistics")
+    certify_on: str | None = option(
+        "Another split to certify on; a part of --split when absent.", None, panel="Input"
+    )
+    confirm_on: str | None = option(
+        "Split on which the smaller model is scored once more, when it is certified.", None, panel="Input"
+    )
+    share: float = option(
+        "Share of the examples that choose the cut; the others certify it.", 0.5, panel="Statistics"
+    )
     seed: int = option("Seed of the split of the examples, and of recovery.", 0, panel="Statistics", least=0)
-    beam: int = option("Spans of each length that are tried in models of more than 16 blocks.", BEAM, least=1)
+    exhaustive: bool = option(
+        "Score every candidate on all examples that choose. When absent, models of more than 6 blocks are "
+        "searched on growing samples of these, which takes less time.",
+        False,
+    )
     recover: int = option("Fine-tune each cut for N updates before it is tested.", 0, least=0)
     speed: bool = option("Measure the time and memory of both models.", True)
 
@@ -87,30 +96,35 @@ class Pruning(RecipeOptions, TaskOptions, Experiment):
         if not 0.5 < context.level < 1:
             raise must("level", "between 0.5 and 1", context.level)
         task = open_task(self.task_reference(self.task))
-        model, cuts = open_model(self.model, task, context=context, pooled=True), None
+        model = open_model(self.model, task, context=context, pooled=True)
         if self.recover:
             check_recoverable(model)
         roles = ("split", "certify_on", "confirm_on", "share", "seed")
         examples = find_examples(
             task, model, learns=self.recover > 0, **{name: getattr(self, name) for name in roles}
         )
-        sentence = f"{model.name} has {model.depth} blocks"
-        if model.depth <= ALL_SPANS or model.task_model.family.shared:
-            candidates, description = first_candidates(model.task_model)
-            cuts = len(candidates)
-            sentence = f"{sentence}; {cuts} cuts would be scored first ({description})"
+        procedure = Procedure(model=model, task=task, examples=examples, options=self, context=context)
+        search = Search(procedure)
+        seconds, cuts = search.seconds(), len(search.candidates)
+        first = f" on a first sample of {len(search.samples[0]):,} examples" if search.samples[1:] else ""
+        sentence = (
+            f"{model.name} has {model.depth} blocks; {cuts:,} cuts would be scored first "
+            f"({search.tried}){first}. To choose takes about {duration(seconds)}, by the time of a few "
+            "examples"
+        )
         chosen_on, certified_on = examples.said()
         return Plan(
             name=task.name,
             summary={
                 "depth": model.depth,
                 "cuts": cuts,
+                "seconds": round(seconds, 1),
                 "choose": len(examples.choose),
                 "certify": len(examples.certify),
                 "confirm": None if examples.confirm is None else len(examples.confirm),
             },
             sentence=f"{sentence}. {chosen_on}. {certified_on}.",
-            inputs=Procedure(model=model, task=task, examples=examples, options=self, context=context),
+            inputs=procedure,
             notes=task_notes([task]),
         )
 

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from ..blocks import form_blocks
-from ..intervals import with_own_interval
-from ..words import amount, between, layer_list, listed, number, p_value, small_number
-from .claim import Claim
-from .writing import ClaimKind, Writer, no_evidence
+from ..words import amount, between, capital, certainty, counted, layer_list, listed, number, small_number
+from .claim import Claim, ClaimKind, Writer, measured, no_evidence, score_text
 
 STEP = "step {:,}".format
+# Names of quantities that are shares, which are written in percent.
+SHARES = ("share of the upper third", "the same if every block added as much")
 
 
 def _about(sentence: Writer) -> Writer:
@@ -19,24 +19,6 @@ def _about(sentence: Writer) -> Writer:
     def write(claim: Claim) -> str:
         method = claim.facts.get("method")
         return f"By {claim.subject}, {f'with {method} tuning, ' if method else ''}{sentence(claim)}"
-
-    return write
-
-
-def _measured(label: str, digits: int = 3) -> Writer:
-    """Write the estimate, its p, further quantities, the number of examples, and layers left out."""
-
-    def write(claim: Claim) -> str:
-        parts = []
-        if claim.estimate is not None:
-            p = f", {p_value(claim.facts['p'])}" if "p" in claim.facts else ""
-            parts.append(f"{label}: {with_own_interval(claim.estimate, digits)}{p}")
-        parts += [f"{name}: {with_own_interval(quantity, digits)}" for name, quantity in claim.beside.items()]
-        parts += [f"n = {claim.n:,}"] if claim.n else []
-        left_out = claim.facts.get("left_out")
-        parts += [f"left out as undefined: {layer_list(left_out)}"] if left_out else []
-        text = "; ".join(parts)
-        return f"{text[:1].upper()}{text[1:]}." if parts else ""
 
     return write
 
@@ -61,8 +43,20 @@ def _center(claim: Claim) -> str:
         sides = {"above": "above", "below": "below", "neither": "not significantly apart from"}
         against = f", {sides[claim.facts['apart']]} that of {claim.facts['reference']} tuning"
     return (
-        f"layer {claim.layers[0]} changed most ({small_number(claim.facts['largest'])}); the center of the "
-        f"change is at layer {_value(claim, 1)} of {first} to {last}{against}."
+        f"{_most_changed(claim)}; the center of the change is at layer {_value(claim, 1)} of {first} to "
+        f"{last}{against}."
+    )
+
+
+def _most_changed(claim: Claim, measure: str = "") -> str:
+    """Which layer changed most, where it is shown."""
+    layer, near = claim.layers[0], claim.facts.get("overlapping")
+    by = f"{small_number(claim.facts['largest'])}{measure}"
+    if not near:
+        return f"layer {layer} changed most{' in this sample' if near is None else ''} ({by})"
+    return (
+        f"which layer changed most is not shown (layer {layer} by {by}, and the intervals of "
+        f"{layer_list(near)} reach as far)"
     )
 
 
@@ -85,7 +79,7 @@ def _matched(claim: Claim) -> str:
         )
     if claim.estimate is None:
         name, score = next(iter(claim.beside.items()))
-        return f"{name[:1].upper()}{name[1:]} has {number(score.value, 1)} {claim.score} on {claim.subject}."
+        return f"{capital(name)} has {claim.score} {score_text(claim, score.value)} on {claim.subject}."
     gap = amount(_value(claim, 1), claim.points, claim.score)
     matched = f"matched to within {gap}" if claim.verdict == "holds" else f"not matched, they lie {gap} apart"
     doubt = "" if claim.verdict == "holds" else ": other rates may bring them closer"
@@ -96,7 +90,11 @@ def _matched(claim: Claim) -> str:
 
 def _neurons(claim: Claim) -> str:
     (most, least), direction = claim.facts["extremes"], claim.facts["direction"]
-    where = f"most in layer {most} and least in layer {least}"
+    doubts = [
+        f" (not shown: the intervals of {counted(len(near), 'other layer')} reach as far)" if near else ""
+        for near in claim.facts.get("overlapping", [[], []])
+    ]
+    where = f"most in layer {most}{doubts[0]} and least in layer {least}{doubts[1]}"
     return f"Beyond random rotations, single neurons ({direction}) count {where}."
 
 
@@ -106,8 +104,7 @@ def _course_change(claim: Claim) -> str:
         return f"How far {last} is from {first} is undefined: {claim.facts['reason']}."
     if not claim.layers:
         return f"No layer changed from {first} to {last}."
-    largest = small_number(claim.facts["largest"])
-    return f"From {first} to {last}, layer {claim.layers[0]} changed most ({largest} by {claim.subject})."
+    return f"From {first} to {last}, {_most_changed(claim, f' by {claim.subject}')}."
 
 
 def _course_blocks(claim: Claim) -> str:
@@ -156,26 +153,25 @@ def _onset_evidence(claim: Claim) -> str:
     block, score = place(claim.facts["block"]), place(claim.facts["score"], "at ")
     value, ends = claim.estimate.value, (claim.estimate.low, claim.estimate.high)
     difference = f"{number(value, 1)} {between(*ends, 1)} checkpoints"
-    level, unit = claim.estimate.level * 100, claim.estimate.unit
     return (
         f"A block is certain from {block} on, and half of the score's gain is reached {score}; block minus "
-        f"score: {difference} ({level:g} %, unit: {unit})."
+        f"score: {difference} {certainty(claim.estimate.level, '', claim.estimate.unit)}."
     )
 
 
 KINDS: Mapping[str, ClaimKind] = {
     "beyond seeds": ClaimKind(
         headline=_about(_beyond_seeds),
-        evidence=_measured("Base and tuned minus two seeds, in the layer where this is most extreme"),
+        evidence=measured("Base and tuned minus two seeds, in the layer where this is most extreme", 3),
     ),
-    "change center": ClaimKind(headline=_about(_center), evidence=_measured("Center")),
+    "change center": ClaimKind(headline=_about(_center), evidence=measured("Center", 3, shares=SHARES)),
     "domains": ClaimKind(
-        headline=_about(_domains), evidence=_measured("Out of domain minus in domain, averaged over layers")
+        headline=_about(_domains), evidence=measured("Out of domain minus in domain, averaged over layers", 3)
     ),
-    "matched scores": ClaimKind(headline=_matched, evidence=_measured("Largest difference", 1)),
-    "single neurons": ClaimKind(headline=_neurons, evidence=_measured("")),
-    "course change": ClaimKind(headline=_course_change, evidence=_measured("Center of the change")),
-    "course blocks": ClaimKind(headline=_course_blocks, evidence=_measured("")),
+    "matched scores": ClaimKind(headline=_matched, evidence=measured("Largest difference", 1)),
+    "single neurons": ClaimKind(headline=_neurons, evidence=measured("", 3)),
+    "course change": ClaimKind(headline=_course_change, evidence=measured("Center of the change", 3)),
+    "course blocks": ClaimKind(headline=_course_blocks, evidence=measured("", 3)),
     "course score": ClaimKind(headline=_course_score, evidence=no_evidence),
     "onset": ClaimKind(headline=_onset, evidence=_onset_evidence),
 }

@@ -7,9 +7,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from ..stackblocks import StackBlocks, read_blocks
-from ..words import at_least, at_most, between, listed, number, numbered, percent
-from .claim import Claim
-from .writing import ClaimKind, certainty, no_evidence
+from ..words import at_least, at_most, between, certainty, listed, number, numbered, percent
+from .claim import Claim, ClaimKind, no_evidence
 
 POPULATION = "population value"
 
@@ -80,7 +79,7 @@ def _matching_evidence(claim: Claim) -> str:
     low, high = at_least(100 * share.low, 0), at_most(100 * share.high, 0)
     ties = f" Ties: {numbered(facts['ties'], 'layer')}." if facts["ties"] else ""
     return (
-        f"Share: {percent(share.value)} [{low}%, {high}%] {certainty(share.level, '', share.unit)}; "
+        f"Share: {percent(share.value)} [{low} %, {high} %] {certainty(share.level, '', share.unit)}; "
         f"{percent(facts['within_one'])} are most similar to one within a layer of it, of {claim.depth} "
         f"layers, by {claim.score}.{ties}"
     )

@@ -18,7 +18,7 @@ from ..localization import Localization, localization
 from ..maps import Map
 from ..methods import declared
 from ..stackblocks import StackBlocks, blocks_document
-from .claim import Bound, Claim, Quantity
+from .claim import Bound, Claim, Quantity, overlapping
 from .stacks import ModelLayers, stack_pairs, stacks_of
 
 if TYPE_CHECKING:
@@ -151,15 +151,13 @@ def _difference(similarity_map: Map, later: ModelLayers, earlier: ModelLayers, *
         return []
     depths, values = list(later.numbered), cells.values
     place = int(np.nanargmin(values))
-    others = [k for k in range(len(values)) if k != place and math.isfinite(values[k])]
-    bound = math.isfinite(cells.high[place]) and np.isfinite(cells.low[others]).all()
-    reach = [depths[k] for k in others if cells.low[k] <= cells.high[place]] if bound else []
+    near = overlapping(values, cells.low, cells.high, place)
     profile = change_profile(values, positions=[float(depth) for depth in depths])
     defined = np.flatnonzero(np.isfinite(values))
     return [
         Claim(
             kind="changed layer",
-            verdict="holds" if bound and not reach else "inconclusive",
+            verdict="holds" if near == [] else "inconclusive",
             score=similarity_map.title,
             points=1.0,
             subject=later.model,
@@ -179,8 +177,8 @@ def _difference(similarity_map: Map, later: ModelLayers, earlier: ModelLayers, *
                 "model": later.model or "the left stack",
                 "against": earlier.model or "the right stack",
                 "equal": bool((values[defined] == values[place]).all()),
-                "others_least": float(cells.low[others].min()) if bound else None,
-                "overlapping": reach,
+                "others_least": None if near is None else float(np.nanmin(np.delete(cells.low, place))),
+                "overlapping": [depths[k] for k in near or ()],
                 "center": profile.center,
                 "top_third": profile.top_third,
                 "even": profile.even,

@@ -4,40 +4,45 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from ..words import layer_list, number
-from .claim import Claim
-from .writing import ClaimKind, digits, measured, no_evidence, value_text
+from ..words import layer_list, number, percent
+from .claim import Claim, ClaimKind, digits, measured, no_evidence, score_text, value_text
 
 
 def _best_layer(claim: Claim) -> str:
     target, first = claim.facts["target"], claim.layers[0]
-    score = f"{claim.score} {_score(claim, _estimate(claim))}"
-    if claim.verdict != "holds":
+    score = f"{claim.score} {score_text(claim, _estimate(claim))}"
+    if first not in claim.facts["above"]:
         return (
             f"{claim.subject}: {target} is not shown to be read at any layer, since none beats what needs no "
             f"layer ({_baselines(claim)}); the best, layer {first}, has {score}."
         )
+    reads, near = claim.facts["reads"], claim.facts.get("overlapping")
+    sample = " in this sample" if near is None else ""
     where = {
-        "single": f"best at {layer_list(claim.layers)}{' alike' if len(claim.layers) > 1 else ''}",
-        "upto": f"best from layers 0 to {first}" if first else "best from layer 0 alone",
+        "single": f"best{sample} at {layer_list(claim.layers)}{' alike' if len(claim.layers) > 1 else ''}",
+        "upto": f"best{sample} from {f'layers 0 to {first}' if first else 'layer 0 alone'}",
         "mix": "from all layers at once",
-    }[claim.facts["reads"]]
+    }[reads]
     text = f"{claim.subject}: {target} is read {where}, {score}"
+    if near:
+        layers, verb = layer_list(claim.layers), "has" if len(claim.layers) == 1 else "have"
+        question = f"{'up to' if reads == 'upto' else 'from'} which layer {target} is read best"
+        text = f"{claim.subject}: {question} is not shown: {layers} {verb} the best score, {score}"
     unit = " points" if claim.points == 100 else ""
     if "from layer 0" in claim.beside:
-        gain = _score(claim, claim.beside["from layer 0"].value)
+        gain = number(claim.beside["from layer 0"].value, digits(claim))
         doubt = " (not significant)" if claim.facts["from layer 0"] == "inconclusive" else ""
         text += f", {gain}{unit} from layer 0{doubt}"
     if "control task" in claim.beside:
-        text += f"; control task {_score(claim, claim.beside['control task'].value)}"
+        text += f"; control task {score_text(claim, claim.beside['control task'].value)}"
     if "selectivity" in claim.beside:
-        text += f", selectivity {_score(claim, claim.beside['selectivity'].value)}{unit}"
-    return f"{text}."
+        text += f", selectivity {number(claim.beside['selectivity'].value, digits(claim))}{unit}"
+    return f"{text}; the intervals of {layer_list(near)} reach as far." if near else f"{text}."
 
 
 def _best_evidence(claim: Claim) -> str:
-    parts = [measured("Score")(claim)]
-    if claim.verdict == "holds" and claim.facts["baselines"]:
+    parts = [measured("Score", is_score=True, points=("from layer 0", "selectivity"))(claim)]
+    if claim.layers[0] in claim.facts["above"] and claim.facts["baselines"]:
         parts.append(
             f"Without any layer: {_baselines(claim)}; the band is better at "
             f"{layer_list(claim.facts['above'])}."
@@ -60,7 +65,9 @@ def _model_difference(claim: Claim) -> str:
                 ", and none has an interval" if len(facts["without"]) == claim.depth else " with an interval"
             )
         shown = [f"no difference is shown at {where}"]
-    return f"{models}: {', '.join(shown)}; the largest is {size} at layer {claim.layers[0]}."
+    near = facts.get("overlapping")
+    others = f", and the intervals of {layer_list(near)} reach as far" if near else ""
+    return f"{models}: {', '.join(shown)}; the largest is {size} at layer {claim.layers[0]}{others}."
 
 
 def _difference_evidence(claim: Claim) -> str:
@@ -73,7 +80,7 @@ def _difference_evidence(claim: Claim) -> str:
 
 def _layer_mix(claim: Claim) -> str:
     facts = claim.facts
-    largest, even = (f"{number(100 * share, 0)}%" for share in (facts["share"], 1 / claim.depth))
+    largest, even = percent(facts["share"]), percent(1 / claim.depth)
     text = (
         f"{claim.subject}: the center of gravity of the mix of all layers is layer "
         f"{number(facts['center'], 1)}; layer {claim.layers[0]} has the largest weight, {largest} (an "
@@ -89,7 +96,7 @@ def _length_correlation(claim: Claim) -> str:
     value = number(claim.facts["value"], 3)
     return (
         f"{claim.subject}: correlation of {claim.facts['noun']} by length (Spearman, mean over lengths "
-        f"{shortest} to {longest} that occur) is highest at layer {claim.layers[0]}, {value}."
+        f"{shortest} to {longest} that occur) is highest in this sample at layer {claim.layers[0]}, {value}."
     )
 
 
@@ -98,12 +105,7 @@ def _without_layers(claim: Claim) -> str:
 
 
 def _baselines(claim: Claim) -> str:
-    return ", ".join(f"{name} {_score(claim, value)}" for name, value in claim.facts["baselines"].items())
-
-
-def _score(claim: Claim, value: float) -> str:
-    """A score in points of 100, or in its own unit."""
-    return number(value, digits(claim))
+    return ", ".join(f"{name} {score_text(claim, value)}" for name, value in claim.facts["baselines"].items())
 
 
 def _estimate(claim: Claim) -> float:

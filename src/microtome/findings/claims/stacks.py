@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from itertools import combinations
 from typing import Any
 
+from ..cells import empty_places
 from ..maps import Map
 from ..methods import model_borders
-from ..places import empty_places
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

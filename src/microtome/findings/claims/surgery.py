@@ -5,10 +5,9 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping
 
-from ..intervals import Unit
-from ..words import amount, counted, number, numbered, p_value
-from .claim import Claim
-from .writing import (
+from ..words import Unit, amount, counted, coverage, number, numbered, over, p_value, percent, seeds_of
+from .claim import (
+    Claim,
     ClaimKind,
     Writer,
     about,
@@ -93,7 +92,7 @@ def _tested(claim: Claim) -> str:
     if claim.estimate is None:
         return ""
     p, tests = capital(p_value(claim.facts["p"])), counted(claim.facts["tests"], "test")
-    return f"{p}, unit: {claim.estimate.unit}, adjusted for {tests}."
+    return f"{p}, {over(claim.estimate.unit, seeds_of(claim.estimate))}, adjusted for {tests}."
 
 
 def _sides(claim: Claim, bottom: bool) -> str:
@@ -133,7 +132,7 @@ def _against_random(claim: Claim) -> str:
 
 
 def _by_rank(claim: Claim) -> str:
-    return f"{capital(p_value(claim.facts['p']))}, one-sided, by rank, unit: draw."
+    return f"{capital(p_value(claim.facts['p']))}, one-sided, by rank over draws."
 
 
 def _orders(claim: Claim) -> str:
@@ -159,8 +158,8 @@ def _orders_evidence(claim: Claim) -> str:
         parts.append(measured("Cost")(claim))
         if not Unit(claim.estimate.unit).runs:
             parts.append("Other seeds of the original order are not covered.")
-    level = f"{claim.estimate.level * 100:g} %"
-    parts.append(f"Single orders by the {level} band of all of them, unit: {claim.facts['unit']}.")
+    level = coverage(claim.estimate.level)
+    parts.append(f"Single orders by the {level} band of all of them, {over(claim.facts['unit'])}.")
     return " ".join(parts)
 
 
@@ -174,7 +173,7 @@ def _correlation(claim: Claim) -> str:
 
 
 def _saving(claim: Claim) -> str:
-    backward, memory = number(claim.facts["backward"]), number(claim.facts["memory"])
+    backward, memory = percent(claim.facts["backward"]), percent(claim.facts["memory"])
     return (
         f"Freezing {_part(claim)} takes {backward} of the time of the backward pass and {memory} of the "
         "memory for activations."
@@ -186,16 +185,27 @@ def _halving(claim: Claim) -> str:
     return f"With {_part(claim)}{onward} frozen, the backward pass takes half of its time or less."
 
 
+HEADS = {
+    "tuned": "Training the head further",
+    "converged": "A linear probe trained to convergence in place of the head",
+}
+
+
 def _head_gain(claim: Claim) -> str:
+    what, facts = HEADS[claim.facts.get("head", "tuned")], claim.facts
     where = f"with {counted(claim.layers[0], 'layer')} kept"
-    if claim.verdict == "holds":
+    if claim.verdict == "inconclusive":
+        largest = f"the largest gain, {where}, is {value_text(claim)}"
+        return f"{what} is not shown to help at any layer; {largest}{about(claim)}."
+    if claim.verdict == "does not hold":
         return (
-            f"Training the head further helps at {claim.facts['helped']} of {claim.depth} layers, most "
-            f"{where}: a gain of {value_text(claim)}."
+            f"{what} is not shown to help at any layer and hurts at {facts['hurt']} of {claim.depth}, most "
+            f"{where}: a loss of {_gap(claim)}{about(claim)}."
         )
+    hurts = f"; it hurts at {facts['hurt']}" if facts.get("hurt") else ""
     return (
-        f"Training the head further is not shown to help at any layer; the largest gain, {where}, is "
-        f"{value_text(claim)}."
+        f"{what} helps at {facts['helped']} of {claim.depth} layers, most {where}: a gain of "
+        f"{value_text(claim)}{about(claim)}{hurts}."
     )
 
 

@@ -1,13 +1,26 @@
-"""Claims about fine-tuned and about pruned models as text."""
+"""Claims about the scores of fine-tuned and of pruned models: how they are made, and their text."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Mapping
+from typing import Any
 
-from ..words import amount, at_most, between, counted, number, numbered, p_value
-from .claim import Claim
-from .writing import ClaimKind, certainty, no_evidence, value_text
+from ...inference.estimate import Estimate
+from ...inference.pairing import Comparison
+from ..words import (
+    amount,
+    at_most,
+    between,
+    capital,
+    certainty,
+    counted,
+    number,
+    numbered,
+    p_value,
+    with_interval,
+)
+from .claim import Claim, ClaimKind, Quantity, no_evidence, value_text
 
 MANY = 1_000_000  # examples beyond which an exact number would be of no use
 
@@ -15,7 +28,7 @@ MANY = 1_000_000  # examples beyond which an exact number would be of no use
 def _score(claim: Claim) -> str:
     assert claim.estimate is not None
     estimate, facts = claim.estimate, claim.facts
-    name = f"{claim.score[:1].upper()}{claim.score[1:]}"
+    name = capital(claim.score)
     what = f"Mean {claim.score} of {estimate.seeds} seeds" if estimate.seeds > 1 else name
     text = f"{what} on {facts['split']} is {number(estimate.value, 3)}"
     if facts["baseline"] is None:
@@ -32,41 +45,51 @@ def _score_evidence(claim: Claim) -> str:
     assert claim.estimate is not None
     estimate, facts = claim.estimate, claim.facts
     if math.isfinite(estimate.low):
-        what, unit = ("t over seeds", "seed") if estimate.seeds > 1 else ("", estimate.unit)
         ends = between(estimate.low, estimate.high, 3)
-        interval = f"Interval: {ends} {certainty(estimate.level, what, unit)}"
+        interval = f"Interval: {ends} {certainty(estimate.level, '', estimate.unit, estimate.seeds)}"
     else:
-        interval = "All seeds have the same score" if facts["same"] else "No interval"
+        interval = "No interval"
     seeds = " Other seeds are not covered." if facts["trained"] and estimate.seeds == 1 else ""
     return f"{interval}; n = {counted(claim.n, 'example')}.{seeds}"
 
 
 def _failed(claim: Claim) -> str:
-    runs, failures = claim.facts["runs"], claim.facts["failures"]
-    subject = "The only run" if runs == 1 else f"{len(failures)} of {runs} runs"
-    return f"{subject} failed ({'; '.join(f'seed {seed}: {why}' for seed, why in failures)})."
+    runs, seeds = claim.facts["runs"], {}
+    for seed, why in claim.facts["failures"]:
+        seeds.setdefault(why, []).append(seed)
+    failed = sum(map(len, seeds.values()))
+    subject = "The only run" if runs == 1 else f"{failed} of {runs} runs"
+    reasons = "; ".join(f"{numbered(among, 'seed')}: {why}" for why, among in seeds.items())
+    return f"{subject} failed ({reasons})."
 
 
 def _difference(claim: Claim) -> str:
     assert claim.estimate is not None
     value, against = claim.estimate.value, claim.facts["against"]
     where = f"on the same {counted(claim.n, 'example')}"
-    name = f"{claim.score[:1].upper()}{claim.score[1:]}"
+    scale, digits, noun = _units(claim, 1)
     if claim.verdict != "holds":
-        return f"{name} is not significantly different from that of {against} {where} ({number(value, 3)})."
-    side = "higher" if value > 0 else "lower"
-    return f"{name} is {number(abs(value), 3)} {side} than that of {against} {where}."
+        gap = f"{number(scale * value, digits)}{noun}"
+        return (
+            f"{capital(claim.score)} is not significantly different from that of {against} {where} ({gap})."
+        )
+    gap, side = f"{number(scale * abs(value), digits)}{noun}", "higher" if value > 0 else "lower"
+    return f"{capital(claim.score)} is {gap} {side} than that of {against} {where}."
 
 
 def _difference_evidence(claim: Claim) -> str:
     assert claim.estimate is not None
-    estimate, p = claim.estimate, claim.facts["p"]
-    interval = ", without an interval"
-    if math.isfinite(estimate.low):
-        ends = between(estimate.low, estimate.high, 3)
-        interval = f" {ends} {certainty(estimate.level, '', estimate.unit)}"
+    p, (scale, digits, noun) = claim.facts["p"], _units(claim, 2)
+    text = with_interval(claim.estimate, digits, scale=scale, noun=noun)
+    without = "" if math.isfinite(claim.estimate.low) else ", without an interval"
     test = "" if p is None or math.isnan(p) else f"; {p_value(p)}, {claim.facts['test']}"
-    return f"Difference: {number(estimate.value, 3)}{interval}{test}."
+    return f"Difference: {text}{without}{test}."
+
+
+def _units(claim: Claim, digits: int) -> tuple[float, int, str]:
+    """Scale, decimals and noun of a difference of scores: points of 100, or units of the score."""
+    in_points = claim.facts.get("points") == 100
+    return (100.0, digits, " points") if in_points else (1.0, 3, "")
 
 
 def _removable(claim: Claim) -> str:
@@ -179,3 +202,94 @@ KINDS: Mapping[str, ClaimKind] = {
     "cut not safe": ClaimKind(headline=_not_safe, evidence=_not_safe_evidence),
     "confirmation": ClaimKind(headline=_confirmed, evidence=_confirmed_evidence),
 }
+
+
+def baseline_of(baselines: Mapping[str, float], main: tuple[str, ...]) -> float:
+    """The score of the majority baseline in the score of the task; NaN where it is not known."""
+    values = [baselines.get(name, math.nan) for name in main]
+    return sum(values) / len(values) if values else math.nan
+
+
+def score_claim(
+    score: Estimate, *, split: str, examples: int, baseline: float, seeds: int = 1, trained: bool = False
+) -> list[Claim]:
+    """
+    Claim that a score is above or below the majority baseline.
+
+    Parameters
+    ----------
+    score : Estimate
+        Of one model, with an interval over examples; of several seeds their mean, with one over both.
+    split : str
+    examples : int
+    baseline : float
+        NaN where it is not known.
+    seeds : int
+    trained : bool
+        Whether the seeds of a training are what the score is about.
+
+    Returns
+    -------
+    list of Claim
+        Empty where the score is undefined.
+    """
+    if not math.isfinite(score.value):
+        return []
+    low, high = (math.nan if end is None else end for end in (score.low, score.high))
+    interval = score.interval
+    clear = math.isfinite(low) and not (math.isfinite(baseline) and low <= baseline <= high)
+    return [
+        Claim(
+            kind="score",
+            verdict="holds" if clear else "inconclusive",
+            score=score.measure,
+            points=1.0,
+            estimate=Quantity(
+                value=score.value,
+                low=low,
+                high=high,
+                level=0.95 if interval is None else interval.level,
+                unit="example" if interval is None else interval.unit,
+                seeds=seeds,
+            ),
+            n=examples,
+            facts={
+                "split": split,
+                "baseline": baseline if math.isfinite(baseline) else None,
+                "trained": trained,
+            },
+        )
+    ]
+
+
+def failure_claim(failures: Mapping[int, str], runs: int) -> list[Claim]:
+    """Claim that runs of a fine-tuning failed, by seed; none where all are sound."""
+    facts: dict[str, Any] = {"runs": runs, "failures": [[seed, why] for seed, why in failures.items()]}
+    return [Claim(kind="failed runs", verdict="holds", score="", facts=facts)] if failures else []
+
+
+def difference_claim(comparison: Comparison, against: str) -> list[Claim]:
+    """Claim that one model scores higher or lower than another one on the same examples."""
+    if not math.isfinite(comparison.difference):
+        return []
+    interval = comparison.interval
+    clear = interval is not None and (interval.low > 0 or interval.high < 0)
+    quantity = Quantity(
+        value=comparison.difference,
+        low=math.nan if interval is None else interval.low,
+        high=math.nan if interval is None else interval.high,
+        level=0.95 if interval is None else interval.level,
+        unit="example" if interval is None else interval.unit,
+    )
+    facts = {"against": against, "test": comparison.test, "p": comparison.p, "points": abs(comparison.points)}
+    return [
+        Claim(
+            kind="score difference",
+            verdict="holds" if clear else "inconclusive",
+            score=comparison.score,
+            points=1.0,
+            estimate=quantity,
+            n=comparison.n,
+            facts=facts,
+        )
+    ]

@@ -29,14 +29,11 @@ class EdgeCounts:
     counts : ndarray of int of shape (seeds, inputs, sentences, 3)
         True positives, false positives and false negatives.
     seeds : tuple of int
-    inputs : tuple of str
-        Names of the inputs of the probes.
     """
 
     sentences: np.ndarray
     counts: np.ndarray
     seeds: tuple[int, ...] = (0,)
-    inputs: tuple[str, ...] = ("",)
 
     @property
     def f1(self) -> Array:
@@ -171,5 +168,4 @@ def majority(edges: Edges, train: Any, test: Any) -> EdgeCounts:
     return EdgeCounts(
         sentences=test_sentences,
         counts=count_labels(predictions, edges, test_sentences),
-        inputs=("majority",),
     )

@@ -16,16 +16,13 @@ import numpy as np
 
 from ...errors import InputError, must
 from ...lazy import torch
-from ...randomness import generator, repeatable
+from ...randomness import repeatable
 from ..dataset import Asked, Probed
-from ..mixing import Input, find_inputs
+from ..mixing import INPUTS, Input
 from .batches import Edges, find_edges
 from .counts import EDGE_F1, EdgeCounts, by_sentence, majority
 from .reading import LayerRows, edge_shapes, named
-from .recipe import EDGE_RECIPES, EdgeRecipe
-from .training import Progress, Training, answered, fixed_batches
-
-HELD_OUT = 0.15  # share of the training sentences used for validation by default, as published for relations
+from .training import EDGE_RECIPES, EdgeRecipe, Progress, Training, answered, fixed_batches
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -46,8 +43,6 @@ class EdgeProbes:
         Weights at the best validation; `weights` splits them by name.
     shares : ndarray of shape (seeds, inputs, layers)
         Weight of each layer in the mix that a probe reads; they sum to 1.
-    gamma : ndarray of shape (seeds, inputs)
-        Scale of the mix; 1 where nothing is mixed.
     validation : ndarray of shape (seeds, inputs)
         The best micro-averaged F1 on the validation sentences.
     best, updates : ndarray of int of shape (seeds, inputs)
@@ -63,7 +58,6 @@ class EdgeProbes:
     shapes: Mapping[str, tuple[int, ...]] = field(repr=False)
     table: np.ndarray = field(repr=False)
     shares: np.ndarray
-    gamma: np.ndarray
     validation: np.ndarray
     best: np.ndarray
     updates: np.ndarray
@@ -75,8 +69,8 @@ def fit_edges(
     edges: Edges,
     *,
     train: Any,
-    validation: Any = None,
-    inputs: str | Sequence[Input] = "layers",
+    validation: Any,
+    inputs: Sequence[Input],
     seeds: Sequence[int] = (0,),
     recipe: EdgeRecipe = EDGE_RECIPES["middle"],
     device: Any = "cpu",
@@ -91,10 +85,9 @@ def fit_edges(
     edges : Edges
         Labeled spans of these rows.
     train, validation : sequence of int
-        Indices of sentences. Without validation sentences, a part of the training sentences is held out,
-        the same for all seeds.
-    inputs : str or sequence of Input
-        Layers that the probes read: see `microtome.probes.mixing.find_inputs`.
+        Indices of sentences.
+    inputs : sequence of Input
+        Layers that the probes read.
     seeds : sequence of int
         Seeds of the initial weights, the order of sentences, and dropout.
     recipe : EdgeRecipe
@@ -117,7 +110,6 @@ def fit_edges(
     rows = LayerRows(X, device)
     if len(edges.owner) and edges.spans.max() > rows.count:
         raise must("rows of spans", f"among the {rows.count} rows of X", int(edges.spans.max()) - 1)
-    probe_inputs = find_inputs(inputs, rows.layers)
     learned, checked = _sentences(edges, train, validation, recipe)
     shapes = edge_shapes(
         layers=rows.layers,
@@ -127,20 +119,18 @@ def fit_edges(
         width=recipe.width,
         hidden=recipe.hidden,
     )
-    training = Training(rows, edges, shapes, probe_inputs, tuple(seeds), recipe)
+    training = Training(rows, edges, shapes, inputs, seeds, recipe)
     # Rows of spans are summed in the forward and in the backward pass.
     with repeatable(str(device), strict=False):
         trained = training.run(learned, checked, progress)
     table = trained["table"]
-    shares, gamma = _mixes(table, shapes, probe_inputs, rows.layers)
     return EdgeProbes(
-        inputs=probe_inputs,
+        inputs=tuple(inputs),
         seeds=tuple(seeds),
         labels=edges.labels,
         recipe=recipe,
         shapes=shapes,
-        shares=shares,
-        gamma=gamma,
+        shares=_shares(table, shapes, inputs, rows.layers),
         **trained,
     )
 
@@ -186,7 +176,6 @@ def apply_edges(
         sentences=scored,
         counts=counts.reshape(len(probes.seeds), len(probes.inputs), *counts.shape[1:]),
         seeds=probes.seeds,
-        inputs=tuple(probe_input.name for probe_input in probes.inputs),
     )
 
 
@@ -194,20 +183,10 @@ def _sentences(
     edges: Edges, train: Any, validation: Any, recipe: EdgeRecipe
 ) -> tuple[np.ndarray, np.ndarray]:
     """Disjoint training and validation sentences."""
-    learned = _with_targets(edges, train, "train")
-    if validation is None:
-        if len(learned) < 2:
-            raise must("train", "at least 2 sentences, one of them to validate on", len(learned))
-        shuffled = generator(0, "edge probe", "sentences").permutation(learned)
-        cut = max(1, round(HELD_OUT * len(learned)))
-        checked, learned = np.sort(shuffled[:cut]), np.sort(shuffled[cut:])
-    else:
-        checked = _with_targets(edges, validation, "validation")
-        shared = np.intersect1d(learned, checked)
-        if len(shared):
-            raise InputError(
-                f"train and validation must not share sentences, but both have {int(shared[0])}."
-            )
+    learned, checked = _with_targets(edges, train, "train"), _with_targets(edges, validation, "validation")
+    shared = np.intersect1d(learned, checked)
+    if len(shared):
+        raise InputError(f"train and validation must not share sentences, but both have {int(shared[0])}.")
     return learned, checked[: recipe.validation_limit]
 
 
@@ -222,18 +201,16 @@ def _with_targets(edges: Edges, sentences: Any, name: str) -> np.ndarray:
     return with_targets
 
 
-def _mixes(
+def _shares(
     table: np.ndarray, shapes: Mapping[str, tuple[int, ...]], inputs: Sequence[Input], layers: int
-) -> tuple[np.ndarray, np.ndarray]:
-    """Weights of the layers in each mix, and its scale gamma."""
+) -> np.ndarray:
+    """Weights of the layers in each mix."""
     weights = named(torch.from_numpy(table).double(), shapes)
-    shares, gamma = np.zeros((*table.shape[:2], layers)), np.ones(table.shape[:2])
+    shares = np.zeros((*table.shape[:2], layers))
     for number, probe_input in enumerate(inputs):
         taken = list(probe_input.layers)
         shares[:, number, taken] = weights["mix"][:, number, taken].softmax(-1).numpy()
-        if probe_input.mixed:
-            gamma[:, number] = weights["gamma"][:, number, 0].numpy()
-    return shares, gamma
+    return shares
 
 
 def probe_spans(asked: Asked, X: np.ndarray) -> Probed:
@@ -253,7 +230,7 @@ def probe_spans(asked: Asked, X: np.ndarray) -> Probed:
     """
     annotated = asked.annotated
     if asked.control is not None:
-        from ..control import control_spans
+        from ..wordprobe import control_spans
 
         annotated = replace(annotated, right=control_spans(annotated, seed=asked.control))
     edges = find_edges(annotated, asked.examples, asked.units)
@@ -267,7 +244,7 @@ def probe_spans(asked: Asked, X: np.ndarray) -> Probed:
         train=asked.train,
         validation=asked.held,
         seeds=asked.seeds,
-        inputs=asked.inputs,
+        inputs=INPUTS[asked.inputs](len(X)),
         recipe=recipe,
         device=device,
         progress=asked.progress,

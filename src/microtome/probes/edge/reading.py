@@ -87,13 +87,13 @@ class LayerRows:
 
     Parameters
     ----------
-    X : ndarray or Tensor of shape (layers, rows, features), or a sequence of layers
+    X : ndarray or Tensor of shape (layers, rows, features)
     device : str or device
     """
 
     def __init__(self, X: Any, device: Any = "cpu") -> None:
         self.device = torch.device(device)
-        table = X if hasattr(X, "ndim") else np.stack([np.asarray(layer) for layer in X])
+        table = X
         if table.ndim != 3 or 0 in table.shape:
             raise must("X", "of the shape (layers, rows, features)", tuple(table.shape))
         if not isinstance(table, torch.Tensor):

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -11,11 +13,87 @@ from ...errors import InputError
 from ...lazy import torch
 from ...randomness import generator
 from ..mixing import Input, layers_read, mixed_rows
-from ..training import BatchedTrainer
+from ..training import BatchedTrainer, Schedule
 from .batches import Batch, Edges, make_batch
 from .counts import micro_f1
 from .reading import LayerRows, Shapes, first_weights, losses, named, read_spans, tallied
-from .recipe import EdgeRecipe
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EdgeRecipe:
+    """
+    Hyperparameters of an edge probe and of its training.
+
+    Parameters
+    ----------
+    width : int
+        Dimension of the projected rows.
+    hidden : int
+        Dimension of the hidden layer.
+    dropout : float
+        Dropout rate of the hidden layer.
+    row_dropout : float
+        Dropout rate of the input rows, after layers are mixed.
+    rate : float
+        Learning rate of Adam, in the AMSGrad variant.
+    batch : int
+        Sentences per update, with all their targets.
+    clip : float
+        Maximum norm of the gradient of one probe.
+    every : int
+        Updates between two validations.
+    steps : int
+        Maximum number of updates.
+    slower_after, stop_after : int
+        The learning rate is halved, or training stops, after more than this many validations without an
+        improvement.
+    gain : float
+        Smallest increase of F1 that counts as an improvement for the learning rate.
+    least_rate : float
+        Learning rate below which training stops.
+    validation_limit : int, optional
+        Maximum number of validation sentences: the first ones are used.
+    """
+
+    width: int = 256
+    hidden: int = 256
+    dropout: float = 0.3
+    row_dropout: float = 0.2
+    rate: float = 1e-4
+    batch: int = 32
+    clip: float = 5.0
+    every: int = 500
+    steps: int = 50_000
+    slower_after: int = 5
+    stop_after: int = 20
+    gain: float = 1e-4
+    least_rate: float = 1e-6
+    validation_limit: int | None = 5000
+
+    @property
+    def schedule(self) -> Schedule:
+        """Learning rates and early stopping, by the negative F1 of validation sentences."""
+        return Schedule(
+            rate=self.rate,
+            factor=0.5,
+            patience=self.slower_after,
+            threshold=self.gain,
+            least_rate=self.least_rate,
+            stop_after=self.stop_after,
+            clip=self.clip,
+            amsgrad=True,
+        )
+
+
+# Published: small for proto-roles and relations, large for tags, constituents and dependencies. The dropout
+# of rows is the default of the published sentence encoder, which the probing configuration does not change.
+EDGE_RECIPES: Mapping[str, EdgeRecipe] = MappingProxyType(
+    {
+        "small": EdgeRecipe(every=100, steps=10_000),
+        "middle": EdgeRecipe(every=500, steps=50_000),
+        "large": EdgeRecipe(every=1000, steps=250_000),
+    }
+)
 
 Progress = Callable[[str, int, int], None]
 

@@ -13,7 +13,7 @@ from ...errors import InputError, WorkError
 from ...lazy import torch
 from ...randomness import generator
 from ..training import BatchedTrainer, Schedule
-from .distances import Trees, tree_distances
+from .trees import Trees, tree_distances
 
 Target = Literal["distance", "depth"]
 

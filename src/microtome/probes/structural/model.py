@@ -11,8 +11,8 @@ import numpy as np
 from ...checks import whole_number
 from ...errors import must
 from ...lazy import torch
-from .distances import Trees, word_rows
 from .fitting import Target, learn, place_words
+from .trees import Trees, word_rows
 
 EPOCHS = 40
 # Minimum number of training sentences without improvement before the learning rate is lowered. Corpora of the
@@ -190,7 +190,7 @@ def usual_root(trees: Trees) -> int:
 
     Examples
     --------
-    >>> from microtome.probes.structural.distances import read_trees
+    >>> from microtome.probes.structural.trees import read_trees
     >>> usual_root(read_trees([[2, 0], [2, 0, 2], [0, 1]]))
     1
     """

@@ -113,7 +113,7 @@ function drawMap(state, host, width) {
           el(
             "ul",
             { class: "blocks" },
-            ...blocks.map((one) => el("li", { class: one.sure ? "sure" : "unsure", text: one.short || one.text })),
+            ...blocks.map((one) => el("li", { class: one.sure ? "sure" : "unsure", text: one.label || one.text })),
           ),
         ]
       : []),
@@ -131,7 +131,6 @@ function mapBasis(section, name) {
   });
   const parts = [
     measure.estimator || measure.label || name,
-    measure.unit && `unit: ${measure.unit}`,
     !measure.note && measure.low && known(measure.level) && `${percent(measure.level)} intervals`,
     undefinedCells && "hatched: undefined",
     measure.note,

@@ -42,7 +42,7 @@ const count = (n) => (known(n) ? n.toLocaleString("en-US") : "");
 const ends = (text, most) => (text.length <= most ? text : `\u2026${text.slice(1 - most)}`);
 const starts = (text, most) => (text.length <= most ? text : `${text.slice(0, most - 1)}\u2026`);
 const at = (matrix, i, j) => (matrix && matrix[i] ? (matrix[i][j] ?? null) : null);
-const percent = (level) => `${Number((100 * level).toPrecision(4))}%`;
+const percent = (level) => `${Number((100 * level).toPrecision(4))} %`;
 
 function cell(value) {
   if (value === null || value === undefined) return "\u2013";

@@ -37,6 +37,36 @@ function sentence(text) {
     .map((part) => (part.startsWith("(") ? el("span", { class: "doubt", text: part }) : part));
 }
 
+/** A text behind a word that opens it. */
+const folded = (title, text) =>
+  text
+    ? el("details", { class: "folded" }, el("summary", { text: title }), el("p", {}, ...sentence(text)))
+    : null;
+
+/** How many findings at the top a figure has, and its sentences that stand here only, folded. */
+function statements(section) {
+  const above = DOCUMENT.findings.filter((one) => one.section === section.id).length;
+  const below = section.below || [];
+  const toTop = {
+    href: "#findings",
+    text: `${above} finding${above === 1 ? "" : "s"} at the top`,
+    onclick: () => document.querySelector("#findings .more")?.click(),
+  };
+  return [
+    above ? el("p", { class: "basis" }, el("a", toTop)) : null,
+    below.length
+      ? el(
+          "details",
+          { class: "folded" },
+          el("summary", { text: `${below.length} further sentence${below.length === 1 ? "" : "s"}` }),
+          ...below.map((one) =>
+            el("div", {}, el("p", { class: "sentence" }, ...sentence(one.text)), folded("Evidence", one.evidence)),
+          ),
+        )
+      : null,
+  ];
+}
+
 /** About how tall a figure will be, so that little moves when it is drawn. */
 const HEIGHTS = {
   map: ({ panels, blocks }, width) => {
@@ -68,10 +98,10 @@ function makeSection(section) {
     { id: section.id, class: `section ${section.kind}`, "aria-labelledby": heading },
     above ? el("p", { class: "eyebrow", text: above }) : null,
     el("h2", { id: heading, text: section.title }),
-    ...(section.sentences || []).map((text) => el("p", { class: "sentence" }, ...sentence(text))),
     hint(section.kind),
     host,
     section.basis ? el("p", { class: "basis", text: section.basis }) : null,
+    ...statements(section),
     takeAway(section),
   );
   host.style.minHeight = `${HEIGHTS[section.kind](section, roomFor())}px`;
@@ -129,7 +159,7 @@ const measureRoom = () => {
 
 const drawAll = () => {
   for (const id of states.keys()) drawSection(id);
-  for (const details of document.querySelectorAll(".source")) details.open = true;
+  for (const details of document.querySelectorAll("main details")) details.open = true;
 };
 
 function watch() {

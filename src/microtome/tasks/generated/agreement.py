@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from .english import sentence, with_s, words_in
-from .grammar import Draft, Draws, Grammar, chance, pick, several
+from .grammar import Draft, Draws, Grammar, chance, pick, sentence, several, with_s, words_in
 
 PEOPLE = words_in(
     "author critic teacher pilot lawyer nurse farmer painter singer dancer waiter banker driver guard "

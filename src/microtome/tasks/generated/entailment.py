@@ -7,8 +7,7 @@ from dataclasses import dataclass, replace
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
-from .english import sentence, with_article, with_s, words_in
-from .grammar import Draft, Draws, Grammar, chance, pick, several
+from .grammar import Draft, Draws, Grammar, chance, pick, sentence, several, with_article, with_s, words_in
 
 # Strict hyponymy: each violinist is a musician.
 PEOPLE: Mapping[str, tuple[str, ...]] = MappingProxyType(

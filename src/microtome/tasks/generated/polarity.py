@@ -6,8 +6,7 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Any
 
-from .english import sentence, words_in
-from .grammar import Draft, Draws, Grammar, chance, pick, several
+from .grammar import Draft, Draws, Grammar, chance, pick, sentence, several, words_in
 
 # Subjects of reviews with their aspects. No aspect belongs to two subjects, because whole subjects are held
 # out: every fifth.

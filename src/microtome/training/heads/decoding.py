@@ -1,4 +1,4 @@
-"""Decoding of model outputs into predictions, in the form of the targets."""
+"""Decoding of model outputs into predictions: labels, answer spans and dependency trees."""
 
 from __future__ import annotations
 
@@ -8,15 +8,50 @@ from typing import Any
 
 import numpy as np
 
-from ...errors import InputError
+from ...errors import InputError, must
 from ...lazy import torch
-from ...tasks.items import Item
-from ...tasks.task import Task
-from ..inputs import Features
+from ...tasks.task import Item, Task
+from ..inputs import HIDDEN, Features
 from ..models.taskmodel import TaskModel
-from .losses import HIDDEN
-from .spans import LONGEST_ANSWER, best_span, cut
-from .trees import best_tree
+
+LONGEST_ANSWER = 30
+
+
+def best_span(
+    logits: np.ndarray, offsets: np.ndarray, *, longest: int = LONGEST_ANSWER
+) -> tuple[float, int, int]:
+    """
+    Find the best answer in a window.
+
+    Parameters
+    ----------
+    logits : ndarray of float of shape (tokens, 2)
+        For each token, the logits of being the first and the last one of the answer.
+    offsets : ndarray of int of shape (tokens, 2)
+    longest : int
+        Maximum number of tokens of an answer.
+
+    Returns
+    -------
+    score : float
+        Sum of the two logits; minus infinity where the window contains nothing of the passage.
+    begin, end : int
+        In characters of the passage.
+    """
+    positions = np.flatnonzero(offsets[:, 0] >= 0)
+    best, begin, end = -np.inf, 0, 0
+    starts, ends = logits[positions, 0].astype(np.float64), logits[positions, 1].astype(np.float64)
+    for width in range(min(longest, len(positions))):
+        sums = starts[: len(positions) - width] + ends[width:]
+        at = int(sums.argmax())
+        if sums[at] > best:
+            best, begin, end = float(sums[at]), offsets[positions[at], 0], offsets[positions[at + width], 1]
+    return best, int(begin), int(end)
+
+
+def cut(passage: str, begin: int, end: int) -> str:
+    """Extract characters from a passage, without surrounding white space that a token may contain."""
+    return passage[begin:end].strip()
 
 
 def answers(
@@ -75,10 +110,6 @@ def decode(
     features: Sequence[Features],
     items: Sequence[Item],
     task: Task,
-    *,
-    fallback: int | None = None,
-    unanswerable: bool | None = None,
-    longest_answer: int = LONGEST_ANSWER,
 ) -> list[Any]:
     """
     Turn the outputs of a model into predictions, one per example.
@@ -91,21 +122,15 @@ def decode(
     items : sequence of Item
         The examples that the features were made of.
     task : Task
-    fallback : int, optional
-        Label of words without a token; the most frequent prediction when absent. In parsing such words are
-        attached to the root.
-    unanswerable : bool, optional
-        Whether a question may have no answer; when absent, whether one of the examples has none.
-    longest_answer : int
-        Maximum number of tokens of an answer.
 
     Returns
     -------
     list
         Classification, multiple choice: the index of the label or choice. Regression: the value, which is
-        not clipped. Span: the text, empty for no answer. Tagging: a tuple of label indices. Parsing: a
-        tuple of (head, index of the relation). Language modeling: the summed negative log-likelihood and
-        the number of tokens.
+        not clipped. Span: the text, empty for no answer, where some of the examples have none. Tagging: a
+        tuple of label indices. Parsing: a tuple of (head, index of the relation). Words without a token get
+        the most frequent label, and are attached to the root. Language modeling: the summed negative
+        log-likelihood and the number of tokens.
     """
     if len(outputs) != len(features):
         raise InputError(f"outputs must be as many as the {len(features)} features, but got {len(outputs)}.")
@@ -114,41 +139,35 @@ def decode(
     if task.kind == "regression":
         return [float(logits[0]) for logits in outputs]
     if task.kind == "tagging":
-        return _tags(outputs, features, fallback)
+        return _tags(outputs, features)
     if task.kind == "parsing":
-        return _trees(outputs, features, fallback)
+        return _trees(outputs, features)
     if task.kind == "span":
-        if unanswerable is None:
-            unanswerable = any(item.target is not None and not item.target for item in items)
-        return _answers(outputs, features, items, unanswerable, longest_answer)
+        return _answers(outputs, features, items)
     sums = np.zeros((len(items), 2))
     for likelihood, feature in zip(outputs, features, strict=True):
         sums[feature.item] += likelihood
     return [(float(nll), int(count)) for nll, count in sums]
 
 
-def _most(numbers: Sequence[int], fallback: int | None) -> int:
-    if fallback is not None:
-        return fallback
+def _most(numbers: Sequence[int]) -> int:
     counts = Counter(numbers)
     return min(counts, key=lambda label: (-counts[label], label), default=0)
 
 
-def _tags(outputs: Sequence[Any], features: Sequence[Features], fallback: int | None) -> list[Any]:
+def _tags(outputs: Sequence[Any], features: Sequence[Features]) -> list[Any]:
     predicted = [
         np.argmax(logits, axis=-1) if len(logits) else np.zeros(0, dtype=np.int64) for logits in outputs
     ]
     seen = [np.asarray(feature.words) >= 0 for feature in features]
-    majority = _most(
-        [int(t) for tags, mask in zip(predicted, seen, strict=True) for t in tags[mask]], fallback
-    )
+    majority = _most([int(t) for tags, mask in zip(predicted, seen, strict=True) for t in tags[mask]])
     return [
         tuple(int(tag) if present else majority for tag, present in zip(tags, mask, strict=True))
         for tags, mask in zip(predicted, seen, strict=True)
     ]
 
 
-def _trees(outputs: Sequence[Any], features: Sequence[Features], fallback: int | None) -> list[Any]:
+def _trees(outputs: Sequence[Any], features: Sequence[Features]) -> list[Any]:
     parsed = []
     for (arcs, relations), feature in zip(outputs, features, strict=True):
         indices = np.flatnonzero(np.asarray(feature.words) >= 0)
@@ -158,7 +177,7 @@ def _trees(outputs: Sequence[Any], features: Sequence[Features], fallback: int |
         heads[indices] = columns[best_tree(_shares(arcs[np.ix_(indices, columns)]))]
         names[indices] = relations[indices, heads[indices]].argmax(axis=-1)
         parsed.append((heads, names))
-    majority = _most([int(n) for _, names in parsed for n in names if n >= 0], fallback)
+    majority = _most([int(n) for _, names in parsed for n in names if n >= 0])
     return [
         tuple((int(h), int(n) if n >= 0 else majority) for h, n in zip(heads, names, strict=True))
         for heads, names in parsed
@@ -172,19 +191,92 @@ def _shares(scores: np.ndarray) -> np.ndarray:
     return log_softmax(scores.astype(np.float64), axis=1)
 
 
-def _answers(
-    outputs: Sequence[Any], features: Sequence[Features], items: Sequence[Item], none: bool, longest: int
-) -> list[str]:
+def _answers(outputs: Sequence[Any], features: Sequence[Features], items: Sequence[Item]) -> list[str]:
+    unanswerable = any(item.target is not None and not item.target for item in items)
     best: list[tuple[float, int, int]] = [(-np.inf, 0, 0)] * len(items)
     null = np.full(len(items), np.inf)
     for logits, feature in zip(outputs, features, strict=True):
         assert feature.offsets is not None
-        best[feature.item] = max(
-            best[feature.item], best_span(logits, feature.offsets, longest=longest), key=lambda span: span[0]
-        )
+        span = best_span(logits, feature.offsets)
+        best[feature.item] = max(best[feature.item], span, key=lambda span: span[0])
         # "No answer" is predicted only where every window predicts it.
         null[feature.item] = min(null[feature.item], float(logits[feature.null].sum()))
     return [
-        "" if none and null[index] > score else cut(item.texts[1], begin, end)
+        "" if unanswerable and null[index] > score else cut(item.texts[1], begin, end)
         for index, (item, (score, begin, end)) in enumerate(zip(items, best, strict=True))
     ]
+
+
+def best_tree(scores: np.ndarray) -> np.ndarray:
+    """
+    Find the tree with the largest sum of scores in which exactly one word is attached to the root.
+
+    Parameters
+    ----------
+    scores : ndarray of float of shape (words, words + 1)
+        Of each word for each head: index 0 is the root, then the words.
+
+    Returns
+    -------
+    ndarray of int of shape (words,)
+        Heads: 0 for the root, else words counted from 1.
+
+    Examples
+    --------
+    >>> best_tree(np.array([[1.0, 0.0, 9.0], [2.0, 9.0, 0.0]])).tolist()
+    [2, 0]
+    """
+    arc_scores = np.nan_to_num(np.asarray(scores, dtype=np.float64))
+    count = len(arc_scores)
+    if arc_scores.ndim != 2 or arc_scores.shape[1] != count + 1:
+        raise must("scores of arcs", "of shape (words, words + 1)", np.shape(scores))
+    if not count:
+        return np.zeros(0, dtype=np.int64)
+    table = np.full((count + 1, count + 1), -np.inf)
+    table[1:] = arc_scores - arc_scores.max(axis=1, keepdims=True)
+    # A tree has at least one word at the root: with this penalty, which all other arcs together cannot
+    # outweigh, it has no second one.
+    table[1:, 0] -= 1 + (arc_scores.max() - arc_scores.min()) * (count + 1)
+    np.fill_diagonal(table, -np.inf)
+    return _edmonds(table)[1:]
+
+
+def _edmonds(table: np.ndarray) -> np.ndarray:
+    """Best heads of all nodes but node 0, whose entry is meaningless."""
+    heads = table.argmax(axis=1)
+    heads[0] = -1
+    cycle = _cycle(heads)
+    if cycle is None:
+        return heads
+    outside = np.setdiff1d(np.arange(len(heads)), cycle)
+    # The cycle is contracted into one node. Entering it at a word costs the arc that the word gives up.
+    entering = table[np.ix_(cycle, outside)] - table[cycle, heads[cycle]][:, None]
+    leaving = table[np.ix_(outside, cycle)]
+    contracted = np.full((len(outside) + 1, len(outside) + 1), -np.inf)
+    contracted[:-1, :-1] = table[np.ix_(outside, outside)]
+    contracted[:-1, -1], contracted[-1, :-1] = leaving.max(axis=1), entering.max(axis=0)
+    contracted[0] = -np.inf
+    contracted_heads = _edmonds(contracted)
+    out = heads.copy()
+    for index, node in enumerate(outside[1:], start=1):
+        inside = contracted_heads[index] == len(outside)
+        out[node] = cycle[leaving[index].argmax()] if inside else outside[contracted_heads[index]]
+    entry = contracted_heads[-1]
+    broken = entering[:, entry].argmax()
+    out[cycle[broken]] = outside[entry]
+    return out
+
+
+def _cycle(heads: np.ndarray) -> np.ndarray | None:
+    """Nodes of a cycle; None if there is none."""
+    state = np.zeros(len(heads), dtype=np.int64)
+    state[0] = -1
+    for start in range(1, len(heads)):
+        node, path = start, []
+        while state[node] == 0:
+            state[node] = start
+            path.append(node)
+            node = heads[node]
+        if state[node] == start:
+            return np.sort(np.array(path[path.index(node) :]))
+    return None

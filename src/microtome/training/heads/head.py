@@ -8,6 +8,7 @@ from numbers import Real
 from types import MappingProxyType
 from typing import Any, Literal
 
+from ...checks import whole_number
 from ...encoders.family import Family
 from ...encoders.table import FAMILIES
 from ...errors import InputError, must, unknown
@@ -56,8 +57,7 @@ class Head:
             raise unknown("pooler", self.pooler, POOLERS)
         if self.activation not in ACTIVATIONS:
             raise unknown("activation", self.activation, ACTIVATIONS)
-        if isinstance(self.dense, bool) or not isinstance(self.dense, int) or self.dense < 0:
-            raise must("dense", "a whole number of at least 0", self.dense)
+        whole_number("dense", self.dense, 0)
         number = isinstance(self.dropout, Real) and 0 <= self.dropout < 1
         if self.dropout is not None and not number:
             raise must("dropout", "a number of at least 0 and below 1", self.dropout)

@@ -17,9 +17,8 @@ from ...lazy import LateModule, torch
 from ..models.methods import head_names, idle_names, set_head_dropout
 from ..models.taskmodel import TaskModel
 from ..optimization.cuda_graphs import TrainingStep
-from ..optimization.loop import TrainingRecords, run_updates, seed_dropout
-from ..optimization.optimizer import make_optimizer, set_rate
-from ..optimization.sampler import updates as in_updates
+from ..optimization.loop import TrainingRecords, run_updates
+from ..optimization.updates import example_batches, make_optimizer, seed_dropout, set_rate
 from ..recipe import Recipe
 from .head_inputs import HeadRows, heads_refusal
 
@@ -171,7 +170,7 @@ def _train(
         for name in sorted(start)
     }
     optimizer = make_optimizer(weights, recipe, stacked=True)
-    order = in_updates(rows.lengths.tolist(), batch=recipe.batch, seed=seed, bucket=recipe.bucket)
+    order = example_batches(rows.lengths.tolist(), batch=recipe.batch, seed=seed, bucket=recipe.bucket)
     reading, recent = _Reading(model), deque[torch.Tensor](maxlen=LAST)
     on_gpu = model.device.type == "cuda"
     with (

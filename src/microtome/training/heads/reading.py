@@ -1,4 +1,4 @@
-"""Selection of the states that a head reads, and the modules of the heads."""
+"""States that a head reads, and the modules of heads, among them a biaffine dependency parser."""
 
 from __future__ import annotations
 
@@ -7,8 +7,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from ...lazy import LateModule, torch
-from ...tasks.items import Kind
-from .biaffine import biaffine_parser
+from ...tasks.task import Kind
 from .head import Head
 
 # Names in the configurations of the dropout before the classifier, or else of that of the states.
@@ -21,6 +20,8 @@ _DROPOUTS = (
     "resid_pdrop",
     "hidden_dropout",
 )
+# Of the parser: widths of the projections from which arcs and relations are scored, and its dropout.
+ARC_WIDTH, RELATION_WIDTH, DROPOUT = 500, 100, 0.33
 
 
 def dropout_of(config: Any) -> float:
@@ -167,3 +168,61 @@ def given_states(net: Any, states: torch.Tensor, pooled: torch.Tensor | None) ->
         yield
     finally:
         setattr(net, prefix, base)
+
+
+def biaffine_parser(features: int, relations: int) -> torch.nn.Module:
+    """
+    Make a biaffine parser (Dozat and Manning 2017) that reads one vector per word.
+
+    Parameters
+    ----------
+    features : int
+        Width of a word vector.
+    relations : int
+        Number of relation labels.
+
+    Returns
+    -------
+    torch.nn.Module
+        Maps vectors of shape (examples, words, features) to scores of arcs, shape (examples, words,
+        words + 1), and of relations, shape (examples, words, words + 1, relations). Index 0 of a word's
+        possible heads is the root, which has a learned vector.
+    """
+    from torch import nn
+
+    def narrow(width: int) -> nn.Module:
+        return nn.Sequential(nn.Dropout(DROPOUT), nn.Linear(features, width), nn.LeakyReLU(0.1))
+
+    class Biaffine(nn.Module):
+        """Scores every word as the head of every other word."""
+
+        def __init__(self) -> None:
+            super().__init__()
+            self.root = nn.Parameter(torch.empty(features))
+            self.arc_word, self.arc_head = narrow(ARC_WIDTH), narrow(ARC_WIDTH)
+            self.relation_word, self.relation_head = narrow(RELATION_WIDTH), narrow(RELATION_WIDTH)
+            self.drop = nn.Dropout(DROPOUT)
+            # The extra row on the word's side is the linear term: how likely a word is a head at all.
+            self.arc = nn.Parameter(torch.empty(ARC_WIDTH + 1, ARC_WIDTH))
+            self.relation = nn.Parameter(torch.empty(relations, RELATION_WIDTH + 1, RELATION_WIDTH + 1))
+            nn.init.normal_(self.root, std=0.02)
+            nn.init.xavier_uniform_(self.arc)
+            for matrix in self.relation.data:
+                nn.init.xavier_uniform_(matrix)
+
+        def forward(self, rows: Any) -> tuple[Any, Any]:
+            """Score arcs and relations."""
+            root = self.root.to(rows.dtype).expand(len(rows), 1, -1)
+            heads = torch.cat([root, rows], dim=1)
+            words = _one_more(self.drop(self.arc_word(rows)))
+            arcs = words @ self.arc @ self.drop(self.arc_head(heads)).transpose(1, 2)
+            words = _one_more(self.drop(self.relation_word(rows)))
+            relation_heads = _one_more(self.drop(self.relation_head(heads)))
+            relations = torch.einsum("nwi,rij,nhj->nwhr", words, self.relation, relation_heads)
+            return arcs, relations
+
+    return Biaffine()
+
+
+def _one_more(rows: Any) -> Any:
+    return torch.cat([rows, torch.ones_like(rows[..., :1])], dim=-1)

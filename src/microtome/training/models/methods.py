@@ -40,14 +40,12 @@ class Trainable:
 
     Parameters
     ----------
-    method : str
     learning, all : int
         Number of trainable parameters, and of all parameters.
     said : str
         The same in words.
     """
 
-    method: str
     learning: int
     all: int
     said: str
@@ -103,7 +101,7 @@ def trainable(model: TaskModel, method: Method = "full", *, frozen: Collection[s
     summary = f"{method}: {learning:,} of {total:,} numbers learn" + (
         f", {frozen_count:,} are frozen" if frozen_count else ""
     )
-    return Trainable(method=method, learning=learning, all=total, said=summary)
+    return Trainable(learning=learning, all=total, said=summary)
 
 
 def _beside_still(model: TaskModel, frozen_ids: set[int]) -> set[str]:

@@ -161,8 +161,9 @@ def _kept(encoder: TransformerEncoder, task: Task) -> TaskModel:
     if kind is None or type(encoder.model) is not kind:
         needed = "a head for it" if kind is None else kind.__name__
         raise InputError(
-            f"{encoder.name} must be fine-tuned for {task.kind} ({needed}), or be given with seeds to an "
-            f"experiment that fine-tunes first, but it is a {type(encoder.model).__name__}."
+            f"{encoder.name} must be fine-tuned for {task.kind} ({needed}), but it is a "
+            f"{type(encoder.model).__name__}; fine-tune it first, with finetune (truncate and skip do so "
+            "themselves when seeds are given)."
         )
     if task.kind in SEQUENCE and resolve("stock", encoder.family) != "stock":
         raise InputError(

@@ -8,14 +8,14 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
+from ...checks import whole_number
 from ...encoders.encoder import TransformerEncoder
-from ...encoders.load_errors import one_sentence
-from ...encoders.sentence import unpack
-from ...errors import InputError, WorkError, must
+from ...encoders.library import one_sentence
+from ...encoders.locations import unpack
+from ...errors import InputError, WorkError
 from ...lazy import torch
 from ...randomness import generator
-from ...tasks.items import Kind
-from ...tasks.task import Task
+from ...tasks.task import Kind, Task
 
 _MASKS = ("[MASK]", "<mask>")
 SEQUENCE = ("classification", "regression", "multiple_choice")
@@ -56,12 +56,9 @@ def stock_class(config: Any, kind: Kind, *, causal: bool) -> Any:
 
 def outputs_of(task: Task) -> int:
     """Number of outputs of the head of a task per row."""
-    if task.kind in ("regression", "multiple_choice"):
-        return 1
-    if task.kind == "span":
-        return 2
-    if task.kind == "language_modeling":
-        return 0
+    counts = {"regression": 1, "multiple_choice": 1, "span": 2, "language_modeling": 0}
+    if task.kind in counts:
+        return counts[task.kind]
     if not task.labels:
         raise InputError(f"{task.name} must have labels to be learned, but it names none.")
     return len(task.labels)
@@ -110,8 +107,7 @@ def pad_of(encoder: TransformerEncoder) -> int:
 @contextmanager
 def drawing(seed: int, name: str) -> Iterator[None]:
     """Let the library initialize weights from a seed and a name alone, whatever the global random state."""
-    if isinstance(seed, bool) or not isinstance(seed, int) or seed < 0:
-        raise must("seed", "a whole number of at least 0", seed)
+    whole_number("seed", seed, 0)
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(int(generator(seed, "weights", name).integers(2**62)))
         yield
@@ -164,20 +160,10 @@ def trained_pooler(encoder: TransformerEncoder) -> dict[str, torch.Tensor] | Non
     if not encoder.family.pooler:
         return None
     pooler = encoder.base.pooler.state_dict() if has_pooler(encoder.base) else None  # pyright: ignore[reportCallIssue, reportAttributeAccessIssue]
-    if any("all weights re-initialized" in change for change in encoder.source.changes):
-        return pooler
-    path = unpack(encoder.source.given).model
-    try:
-        with one_sentence(path):
-            base, report = transformers.AutoModel.from_pretrained(
-                path, revision=encoder.source.revision, output_loading_info=True
-            )
-    except InputError:
-        # An encoder that was never saved has no file to read.
-        return pooler
-    if any(_pooling(str(key)) for key in report.get("missing_keys", ())):
+    base, missing = _from_file(encoder, transformers.AutoModel)
+    if any(map(_pooling, missing)):
         return None
-    return pooler if pooler is not None else base.pooler.state_dict()
+    return pooler if pooler is not None or base is None else base.pooler.state_dict()
 
 
 def fill_pooler(base: Any, state: dict[str, torch.Tensor]) -> None:
@@ -230,7 +216,9 @@ def language_model(
     names = {n for n, _ in net.named_parameters(remove_duplicate=False) if not n.startswith(base)} - tied
     state = {n: t for n, t in encoder.model.state_dict().items() if n in names}
     if names - set(state):
-        state = _from_file(encoder, kind, names) or state
+        saved, absent = _from_file(encoder, kind)
+        tensors = saved.state_dict() if saved is not None else {}
+        state = {n: t for n, t in tensors.items() if n in names and n not in absent} or state
     net.load_state_dict(state, strict=False)
     missing = names - set(state)
     if not missing:
@@ -238,10 +226,10 @@ def language_model(
     return net, f"{kind.__name__}, {len(missing)} tensors of its head drawn: the checkpoint has none"
 
 
-def _from_file(encoder: TransformerEncoder, kind: Any, names: set[str]) -> dict[str, torch.Tensor] | None:
-    """Read the head from the checkpoint of an encoder that was loaded without it."""
+def _from_file(encoder: TransformerEncoder, kind: Any) -> tuple[Any, frozenset[str]]:
+    """Read a model from the checkpoint of an encoder, None without one, and the names of missing weights."""
     if any("all weights re-initialized" in change for change in encoder.source.changes):
-        return None
+        return None, frozenset()
     path = unpack(encoder.source.given).model
     try:
         with one_sentence(path):
@@ -249,9 +237,9 @@ def _from_file(encoder: TransformerEncoder, kind: Any, names: set[str]) -> dict[
                 path, revision=encoder.source.revision, output_loading_info=True
             )
     except InputError:
-        return None
-    missing = {str(key) for key in report.get("missing_keys", ())}
-    return {n: t for n, t in net.state_dict().items() if n in names and n not in missing}
+        # An encoder that was never saved has no file to read.
+        return None, frozenset()
+    return net, frozenset(map(str, report.get("missing_keys", ())))
 
 
 def mask_of(encoder: TransformerEncoder) -> int | None:

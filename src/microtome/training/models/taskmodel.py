@@ -1,16 +1,18 @@
-"""Task models: a copy of an encoder with a head."""
+"""Task models: a copy of an encoder with a head, and the loss of each kind of task."""
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import Any
 
 from ...encoders.family import Family
 from ...lazy import LateModule, torch
-from ...tasks.items import Kind
+from ...tasks.task import Kind
 from ..heads.head import Head
-from ..heads.losses import LOSSES
 from ..heads.reading import at_words, given_states, rolled_left, vector
+from ..inputs import HIDDEN
 from .stock import SEQUENCE, has_pooler, pool
 
 
@@ -184,7 +186,7 @@ class TaskModel(LateModule):
         return self.reader is None and self.family.padding_side == "left" and self.kind in SEQUENCE
 
     @property
-    def _by_choice(self) -> bool:
+    def by_choice(self) -> bool:
         """Whether the inputs of the model have an axis of choices."""
         return (
             self.reader is None and self.kind == "multiple_choice" and "Multiple" in type(self.net).__name__
@@ -195,7 +197,7 @@ class TaskModel(LateModule):
         if self._left:
             mask = inputs["attention_mask"]
             inputs = {name: rolled_left(value, mask) for name, value in inputs.items()}
-        if self._by_choice:
+        if self.by_choice:
             inputs = {name: value.view(batch["input_ids"].shape) for name, value in inputs.items()}
         return inputs
 
@@ -227,6 +229,103 @@ class TaskModel(LateModule):
         return logits
 
 
+def square_mask(mask: torch.Tensor, *, causal: bool) -> torch.Tensor:
+    """
+    Expand an attention mask to one row per token.
+
+    The library would expand a single row only after a check for padding, which must wait for the device.
+
+    Parameters
+    ----------
+    mask : Tensor of shape (rows, tokens)
+        Nonzero at real tokens.
+    causal : bool
+        Whether a token attends only to itself and those before it.
+
+    Returns
+    -------
+    Tensor of bool of shape (rows, 1, tokens, tokens)
+        The `square` of a batch.
+    """
+    square = mask.bool()[:, None, None, :].expand(-1, 1, mask.shape[1], -1)
+    return square & torch.ones_like(square[0, 0]).tril() if causal else square
+
+
 def _flat(value: torch.Tensor) -> torch.Tensor:
     """Flatten the axis of choices into rows."""
     return value.flatten(0, 1) if value.ndim == 3 else value
+
+
+Loss = Callable[[Any, "dict[str, torch.Tensor]", bool], "torch.Tensor"]
+
+
+def _entropy(logits: torch.Tensor, targets: torch.Tensor) -> torch.Tensor:
+    """Mean cross-entropy in float32; 0 where all targets are ignored, instead of 0 / 0."""
+    rows = logits.float().flatten(0, -2)
+    total = torch.nn.functional.cross_entropy(rows, targets.flatten(), ignore_index=HIDDEN, reduction="sum")
+    return total / (targets != HIDDEN).sum().clamp(min=1)
+
+
+def _classes(outputs: Any, batch: dict[str, torch.Tensor], _: bool) -> torch.Tensor:
+    return _entropy(outputs, batch["labels"])
+
+
+def _squares(outputs: Any, batch: dict[str, torch.Tensor], _: bool) -> torch.Tensor:
+    return (outputs[:, 0].float() - batch["labels"].float()).square().mean()
+
+
+def _spans(outputs: Any, batch: dict[str, torch.Tensor], _: bool) -> torch.Tensor:
+    padded = batch["attention_mask"] == 0
+    masked = outputs.float().masked_fill(padded[..., None], float("-inf"))
+    return (_entropy(masked[..., 0], batch["starts"]) + _entropy(masked[..., 1], batch["ends"])) / 2
+
+
+def _trees(outputs: Any, batch: dict[str, torch.Tensor], _: bool) -> torch.Tensor:
+    """Cross-entropy of the head of each word, and of the relation to the correct head."""
+    arcs, relations = outputs
+    # A word's possible heads are the root and the words that have a token.
+    present = torch.nn.functional.pad(batch["words"] >= 0, (1, 0), value=True)
+    arcs = arcs.float().masked_fill(~present[:, None], float("-inf"))
+    heads = batch["heads"]
+    index = heads.clamp(min=0)[..., None, None].expand(-1, -1, 1, relations.shape[-1])
+    gold_relations = relations.gather(2, index).squeeze(2)
+    return _entropy(arcs, heads) + _entropy(gold_relations, batch["relations"])
+
+
+def _tokens(outputs: Any, batch: dict[str, torch.Tensor], causal: bool) -> torch.Tensor:
+    labels = batch["labels"]
+    return _entropy(outputs[:, :-1], labels[:, 1:]) if causal else _entropy(outputs, labels)
+
+
+LOSSES: Mapping[str, Loss] = MappingProxyType(
+    {
+        "classification": _classes,
+        "multiple_choice": _classes,
+        "regression": _squares,
+        "tagging": _classes,
+        "span": _spans,
+        "parsing": _trees,
+        "language_modeling": _tokens,
+    }
+)
+
+
+def counted(batch: dict[str, torch.Tensor], *, causal: bool) -> torch.Tensor:
+    """
+    Count the targets that the loss of a batch averages over: examples, words or tokens.
+
+    Parameters
+    ----------
+    batch : dict of str to Tensor
+    causal : bool
+        Whether each token is predicted from those before it, so that the first one is not.
+
+    Returns
+    -------
+    Tensor of shape ()
+    """
+    targets = next(batch[name] for name in ("heads", "starts", "labels") if name in batch)
+    if targets.is_floating_point():
+        return targets.new_tensor(float(len(targets)))
+    shifted = causal and targets.ndim == 2 and "words" not in batch
+    return (targets[:, 1:] if shifted else targets).ne(HIDDEN).sum().float()

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import math
 import os
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -14,21 +15,22 @@ import numpy as np
 
 from ...context import SILENT, Context
 from ...lazy import torch
-from ...randomness import generator
-from ..heads.losses import counted
+from ...runtime import ahead, moved_to
+from ..models.taskmodel import TaskModel, counted
 from ..precision import training_kernels
 from ..recipe import Recipe
-from .cuda_graphs import TrainingStep, can_capture
-from .optimizer import make_optimizer, set_rate
-from .progress import LOG, Log, read_state, write_state
-from .sampler import updates as in_updates
-from .stopping import Stopping
+from .cuda_graphs import TrainingStep, computed_once, obstacle
+from .mixed_precision import training_loss
+from .progress import LOG, Log, Stopping, read_state, write_state
+from .updates import example_batches, make_optimizer, seed_dropout, set_rate
 
 # Intervals at which the loss is logged (in updates) and the state of a training is saved (in seconds).
 LOG_UPDATES = 10
 STATE_SECONDS = 60.0
 
 Write = Callable[[Path, int, "Mapping[str, torch.Tensor]"], None]
+# Takes the batches of the parts of an update and the examples in them, and returns the losses.
+Update = Callable[[list[Any], list[np.ndarray]], "list[torch.Tensor]"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -49,6 +51,8 @@ class TrainingCourse:
         Mean loss since the previous line of the log, at some updates.
     diverged : str, optional
         Description of the failure, where the loss became non-finite.
+    launches : str, optional
+        How kernels were launched on a GPU: as CUDA graphs, or one at a time and why.
     """
 
     updates: int
@@ -57,6 +61,7 @@ class TrainingCourse:
     resumed: int
     losses: tuple[tuple[int, float], ...]
     diverged: str | None = None
+    launches: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -182,13 +187,8 @@ def _label(name: str, losses: list[tuple[int, float]], score: float | None) -> s
     return ", ".join([name, *parts])
 
 
-def seed_dropout(seed: int, update: int) -> None:
-    """Seed the dropout of an update, so that no random state has to be saved."""
-    torch.manual_seed(int(generator(seed, "dropout", update).integers(2**62)))
-
-
 def train(
-    model: torch.nn.Module,
+    model: TaskModel,
     features: Sequence[Any],
     collate: Callable[[Sequence[Any]], dict[str, Any]],
     recipe: Recipe,
@@ -196,8 +196,8 @@ def train(
     seed: int,
     accelerator: Any,
     records: TrainingRecords | None = None,
-    cuda_graphs: bool = False,
-    tf32: bool = False,
+    dtype: str = "float32",
+    cached: bool = False,
 ) -> TrainingCourse:
     """
     Train a model.
@@ -206,12 +206,12 @@ def train(
 
     Parameters
     ----------
-    model : Module
-        With `loss(outputs, batch)`; changed in place.
+    model : TaskModel
+        Changed in place.
     features : sequence
         Encoded examples, each with a length.
     collate : callable
-        Collates examples into a batch on the model's device.
+        Collates examples into a batch, of host memory.
     recipe : Recipe
     seed : int
         Of the order and of dropout.
@@ -219,68 +219,67 @@ def train(
         Manages devices and mixed precision.
     records : TrainingRecords, optional
         Where state, log and checkpoints go.
-    cuda_graphs : bool
-        Whether updates may run as CUDA graphs, where that is possible: batches must contain all inputs of
-        the model.
-    tf32 : bool
-        Whether matrix products on a GPU use TF32.
+    dtype : {"float32", "tf32", "bfloat16", "float16"}
+        Of matrix products; that of the accelerator.
+    cached : bool
+        Whether batches contain the states of frozen blocks.
 
     Returns
     -------
     TrainingCourse
     """
-    records = records or TrainingRecords()
+    records, device = records or TrainingRecords(), accelerator.device
     planned, optimizer = recipe.updates(len(features)), make_optimizer(dict(model.named_parameters()), recipe)
     done, sums = read_state(records.folder, model, optimizer)
     # Of several processes, all restore the state, and only the first one writes.
     accelerator.wait_for_everyone()
-    prepared, prepared_optimizer = accelerator.prepare(model, optimizer)
-    prepared.train()
+    reason = obstacle(model, accelerator, recipe.accumulate, cached=cached)
+    graphs = None
+    if reason is None:
+        graphs = TrainingStep(
+            lambda batch: training_loss(model, batch, half=dtype == "bfloat16"),
+            [weight for weight in model.parameters() if weight.requires_grad],
+            clip=recipe.clip,
+            update=optimizer.step,
+            capture=True,
+        )
+    make_update = (
+        _prepared_update(model, optimizer, recipe, accelerator) if graphs is None else _graph_update(graphs)
+    )
     _restore_scale(accelerator.scaler, sums)
+    model.train()
+    kernel_context = training_kernels(device, tf32=dtype == "tf32")
     lengths = [len(feature) for feature in features]
-    order = in_updates(lengths, batch=recipe.batch, seed=seed, bucket=recipe.bucket, start=done)
-    kernel_context = training_kernels(accelerator.device, tf32)
+    order = example_batches(lengths, batch=recipe.batch, seed=seed, bucket=recipe.bucket, start=done)
 
-    def loss_of(batch: Any) -> Any:
-        with accelerator.autocast():
-            return model.loss(prepared(batch), batch)  # pyright: ignore[reportCallIssue]
-
-    learning = [weight for weight in model.parameters() if weight.requires_grad]
-    captured = None
-    if cuda_graphs and can_capture(model, accelerator, recipe.accumulate):
-        captured = TrainingStep(loss_of, learning, clip=recipe.clip, update=optimizer.step, capture=True)
+    def collated() -> Generator[tuple[list[Any], list[np.ndarray]]]:
+        for _ in range(done, planned):
+            examples = next(order)
+            parts = _parts(examples, recipe.accumulate, accelerator)
+            yield (
+                [
+                    collate([features[index] for index in (part if len(part) else examples[:1])])
+                    for part in parts
+                ],
+                parts,
+            )
 
     def step(update: int) -> list[torch.Tensor]:
-        examples = next(order)
+        batches, parts = next(upcoming)
         set_rate(optimizer, recipe, update, planned)
         seed_dropout(seed, update)
-        parts = _parts(examples, recipe.accumulate, accelerator)
-        batches = [
-            collate([features[index] for index in (part if len(part) else examples[:1])]) for part in parts
-        ]
-        if captured is not None:
-            with kernel_context():
-                return [captured(batches[0])]
-        losses = []
-        for batch, share in zip(batches, _shares(model, batches, parts, accelerator), strict=True):
-            with kernel_context():
-                loss = loss_of(batch) if share is None else loss_of(batch) * share
-                accelerator.backward(loss)
-            losses.append(loss.detach())
-        if recipe.clip is not None:
-            accelerator.clip_grad_norm_(prepared.parameters(), recipe.clip)
-        prepared_optimizer.step()
-        optimizer.zero_grad(set_to_none=True)
-        return losses
+        moved = [{name: moved_to(value, device) for name, value in batch.items()} for batch in batches]
+        with kernel_context():
+            return make_update(moved, parts)
 
     def summarize(loss_sum: torch.Tensor, count: int, update: int) -> dict[str, float]:
         mean = float(accelerator.reduce(loss_sum, reduction="mean")) / count
         return {"loss": mean, "rate": recipe.rate * recipe.factor(update, planned)}
 
     def save(update: int, evaluate: Any = records.save) -> float | None:
-        prepared.eval()
+        model.eval()
         score = evaluate(update)
-        prepared.train()
+        model.train()
         return score
 
     def write(folder: Path, done: int, sums: Mapping[str, torch.Tensor]) -> None:
@@ -288,19 +287,52 @@ def train(
 
     if not accelerator.is_main_process:
         records = replace(records, folder=None, save=None, board=None)
-    course = run_updates(
-        step,
-        planned,
-        records if records.save is None else replace(records, save=save),
-        summarize=summarize,
-        done=done,
-        sums=sums,
-        write=write,
-        # Several processes must stop together, but each would stop at its own update.
-        defer=accelerator.num_processes == 1,
-    )
-    prepared.eval()
-    return course
+    # A GPU works on an update while the batch of the next one is collated.
+    upcoming = ahead(collated()) if device.type == "cuda" else collated()
+    with contextlib.closing(upcoming), computed_once(model) if graphs else contextlib.nullcontext():
+        course = run_updates(
+            step,
+            planned,
+            records if records.save is None else replace(records, save=save),
+            summarize=summarize,
+            done=done,
+            sums=sums,
+            write=write,
+            # Several processes must stop together, but each would stop at its own update.
+            defer=accelerator.num_processes == 1,
+        )
+    model.eval()
+    if device.type == "cpu":
+        return course
+    reason = reason if graphs is None else graphs.failure
+    return replace(course, launches=f"one kernel at a time: {reason}" if reason else "as CUDA graphs")
+
+
+def _graph_update(graphs: TrainingStep) -> Update:
+    return lambda batches, _: [graphs(batches[0])]
+
+
+def _prepared_update(
+    model: TaskModel, optimizer: torch.optim.Optimizer, recipe: Recipe, accelerator: Any
+) -> Update:
+    """Make the function that updates a model whose devices and precision the accelerator manages."""
+    prepared, prepared_optimizer = accelerator.prepare(model, optimizer)
+
+    def make_update(batches: list[Any], parts: list[np.ndarray]) -> list[torch.Tensor]:
+        losses = []
+        for batch, share in zip(batches, _shares(model, batches, parts, accelerator), strict=True):
+            with accelerator.autocast():
+                loss = model.loss(prepared(batch), batch)
+            loss = loss if share is None else loss * share
+            accelerator.backward(loss)
+            losses.append(loss.detach())
+        if recipe.clip is not None:
+            accelerator.clip_grad_norm_(prepared.parameters(), recipe.clip)
+        prepared_optimizer.step()
+        optimizer.zero_grad(set_to_none=True)
+        return losses
+
+    return make_update
 
 
 def _scale(scaler: Any) -> dict[str, Any]:

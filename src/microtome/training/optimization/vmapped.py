@@ -18,13 +18,13 @@ import numpy as np
 from ...context import SILENT, Context
 from ...errors import InputError
 from ...lazy import LateModule, torch
-from ..models.taskmodel import TaskModel
+from ..inputs import collate
+from ..models.taskmodel import TaskModel, square_mask
 from ..precision import training_kernels
 from ..recipe import Recipe
 from .cuda_graphs import LENGTHS, TrainingStep
-from .loop import TrainingCourse, TrainingRecords, run_updates, seed_dropout
-from .optimizer import is_decayed
-from .sampler import updates as in_updates
+from .loop import TrainingCourse, TrainingRecords, run_updates
+from .updates import example_batches, is_decayed, seed_dropout
 
 KINDS = ("classification", "regression")
 
@@ -67,18 +67,17 @@ def train_vectorized(
 
     recipe, device = recipes[0], models[0].device
     check_vectorized(models, recipes)
-    from ..inputs import collate
-
     tensors = collate(features, device, multiple=LENGTHS, longest=longest)
     lengths = np.array([len(feature) for feature in features])
     planned = recipe.updates(len(features))
     orders = [
-        in_updates(lengths.tolist(), batch=recipe.batch, seed=seed, bucket=recipe.bucket) for seed in seeds
+        example_batches(lengths.tolist(), batch=recipe.batch, seed=seed, bucket=recipe.bucket)
+        for seed in seeds
     ]
     for model in models:
         model.train()
     joined = Joined(models, recipe, [model_recipe.rate for model_recipe in recipes])
-    kernel_context = training_kernels(device, tf32)
+    kernel_context = training_kernels(device, tf32=tf32)
     histories: list[list[tuple[int, float]]] = [[] for _ in models]
 
     def losses_of(batch: Mapping[str, torch.Tensor]) -> torch.Tensor:
@@ -169,12 +168,8 @@ class _Losing(LateModule):
 
     def forward(self, batch: dict[str, torch.Tensor]) -> torch.Tensor:
         """Compute the loss of a batch, shape ()."""
-        mask = batch["attention_mask"].bool()
-        # The full mask, one row per token: the library would expand a single row only after a data-dependent
-        # check for padding, which vmap does not support.
-        square = mask[:, None, None, :].expand(-1, 1, mask.shape[1], -1)
-        if self.model.family.causal:
-            square = square & torch.ones_like(square[0, 0]).tril()
+        # vmap does not support the check that the library would do with the smaller mask.
+        square = square_mask(batch["attention_mask"], causal=self.model.family.causal)
         return self.model.loss(self.model({**batch, "square": square}), batch)
 
 

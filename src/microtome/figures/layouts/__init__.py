@@ -1,0 +1,1 @@
+"""Figures of studies in the layouts of the papers, and tables of their results."""

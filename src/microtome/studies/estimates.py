@@ -1,0 +1,230 @@
+"""Estimates of what a study takes: fine-tunings, hours and disk, from sizes, recipes and measured times."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from types import SimpleNamespace
+from typing import Any
+
+from ..errors import WorkError
+from ..experiments.table import EXPERIMENTS
+from ..runtime import duration
+from ..store.shelf import Shelf
+from ..training.recipe import find_recipe
+from .grid import FINETUNE, StudyGrid, StudyJob
+from .values import StudyModel
+
+# Seconds of an update per block, and floating-point operations per second, where nothing was measured yet. A
+# GPU is bound by the start of kernels (BERT-base on an H200 made 13 updates a second), a CPU by products.
+PER_BLOCK = {"cuda": 0.006, "cpu": 0.002}
+RATES = {"cuda": 2e14, "cpu": 4e10}
+# Forward passes over the scored examples, by verb; skipping takes half a pass for each span.
+PASSES: Mapping[str, float] = {
+    "truncate": 4,
+    "change": 3,
+    "domains": 6,
+    "localize": 3,
+    "probe": 2,
+    "compare": 2,
+}
+VOCABULARY = 30_522
+# Results of an experiment that are looked at to see what it takes.
+LOOKED_AT = 20
+START = 3.0  # seconds of any call
+
+
+@dataclass(frozen=True, kw_only=True)
+class StudyEstimate:
+    """
+    What the jobs that are left will take.
+
+    Parameters
+    ----------
+    jobs, fine_tunings, updates : int
+        Fine-tunings with those inside experiments, and their updates.
+    hours : float
+        Of one worker, a GPU where the study runs on one.
+    bytes : float
+        On the disk.
+    measured : float
+        The share of the hours that follows from finished jobs of the same experiments.
+    """
+
+    jobs: int
+    fine_tunings: int
+    updates: int
+    hours: float
+    bytes: float
+    measured: float
+
+    def document(self) -> dict[str, Any]:
+        """Plain data."""
+        names = ("jobs", "fine_tunings", "updates", "hours", "bytes", "measured")
+        return {name: getattr(self, name) for name in names}
+
+    def sentence(self, device: str) -> str:
+        """The estimate in words."""
+        worker = "GPU" if device == "cuda" else "CPU" if device == "cpu" else "worker"
+        source = f"{self.measured:.0%} of it measured" if self.measured else "from sizes alone"
+        return (
+            f"left: {self.jobs:,} results, {self.fine_tunings:,} fine-tunings, {self.updates:,} updates; "
+            f"about {duration(3600 * self.hours)} of one {worker} ({source}) and {self.bytes / 1e9:,.1f} GB"
+        )
+
+
+def estimate(grid: StudyGrid, left: Sequence[StudyJob], shelf: Shelf) -> StudyEstimate:
+    """
+    StudyEstimate what jobs will take.
+
+    Parameters
+    ----------
+    grid : StudyGrid
+    left : sequence of StudyJob
+        Not done yet.
+    shelf : Shelf
+        What jobs took that are done.
+
+    Returns
+    -------
+    StudyEstimate
+    """
+    measured = _measured(grid, {job.address for job in left}, shelf)
+    fine_tunings = updates = 0
+    seconds = known = size = 0.0
+    for job in left:
+        runs, steps, work = _work(grid, job)
+        fine_tunings, updates = fine_tunings + runs, updates + steps
+        spent = measured.get(job.table, work)
+        seconds += spent
+        known += spent if job.table in measured else 0.0
+        size += _bytes(grid, job)
+    return StudyEstimate(
+        jobs=len(left),
+        fine_tunings=fine_tunings,
+        updates=updates,
+        hours=round(seconds / 3600, 4),
+        bytes=size,
+        measured=known / seconds if seconds else 0.0,
+    )
+
+
+def _measured(grid: StudyGrid, left: set[str], shelf: Shelf) -> dict[str, float]:
+    """Mean seconds of finished jobs, by experiment."""
+    seconds: dict[str, list[float]] = {}
+    for job in grid.jobs:
+        if job.address in left or len(seconds.get(job.table, ())) >= LOOKED_AT:
+            continue
+        try:
+            entry = shelf.look(job.address)
+        except WorkError:
+            continue
+        if entry is not None:
+            seconds.setdefault(job.table, []).append(float(entry.provenance.get("seconds", 0.0)))
+    return {table: sum(values) / len(values) for table, values in seconds.items()}
+
+
+def _work(grid: StudyGrid, job: StudyJob) -> tuple[int, int, float]:
+    """Fine-tunings, updates and seconds of a job, from sizes."""
+    study = grid.study
+    models = [study.models[job.model]] if job.model else list(study.models.values())
+    tasks = [study.tasks[job.task]] if job.task else list(study.tasks.values())
+    device = "cpu" if study.device == "cpu" else "cuda"
+    seconds, fine_tunings, updates = START, 0, 0
+    for model in models[:1]:
+        blocks, width = _shape(model)
+        weights = 12 * blocks * width**2
+        for task in tasks or [None]:
+            tokens = task.tokens if task is not None else 32
+            evaluated = 2 * weights * tokens * _examples(task and task.task, task and task.text, 1_000)
+            passes = PASSES.get(job.verb, 1.0)
+            if job.verb == "skip":
+                passes = blocks * (blocks + 1) / 4
+            runs = _runs(job, blocks, task)
+            for count, steps, batch in runs:
+                fine_tunings, updates = fine_tunings + count, updates + count * steps
+                work = 6 * weights * tokens * batch
+                seconds += count * steps * (PER_BLOCK[device] * blocks + work / RATES[device])
+            # Every fine-tuning is scored once.
+            passes = max(passes, sum(count for count, _, _ in runs))
+            seconds += passes * evaluated / RATES[device]
+            if EXPERIMENTS[job.verb].takes == "models" or job.verb == FINETUNE:
+                break
+    return fine_tunings, updates, seconds
+
+
+def _runs(job: StudyJob, blocks: int, task: Any) -> list[tuple[int, int, int]]:
+    """Number of fine-tunings of a job with their updates and batch."""
+    entry, options = EXPERIMENTS[job.verb], job.call["options"]
+    if not entry.trains or task is None:
+        return []
+    kind = entry.load()
+    recipe = find_recipe(
+        options.get("recipe") or kind.__dataclass_fields__["recipe"].default or "devlin2019",
+        **options.get("changes", {}),
+    )
+    size = options.get("train_size") or task.examples or _examples(task.task, "train", 5_000)
+    sizes = [value or size for value in options.get("sizes") or [size]]
+    count = _grid_runs(job.verb, blocks, _frozen(options)) if job.verb != FINETUNE else 1
+    return [(max(1, count // len(sizes)), recipe.updates(value), recipe.batch) for value in sizes]
+
+
+def _frozen(options: Mapping[str, Any]) -> tuple[tuple[str, Any], ...]:
+    """Options without what names models and tasks, as a key of a cache."""
+    left_out = ("model", "task", "data", "column", "pairs", "held_out")
+    return tuple(
+        (name, tuple(map(_hashable, value)) if isinstance(value, list) else _hashable(value))
+        for name, value in options.items()
+        if name not in left_out
+    )
+
+
+def _hashable(value: Any) -> Any:
+    if isinstance(value, Mapping):
+        return tuple((name, _hashable(part)) for name, part in value.items())
+    return tuple(map(_hashable, value)) if isinstance(value, list) else value
+
+
+@lru_cache(maxsize=1_000)
+def _grid_runs(verb: str, blocks: int, options: tuple[tuple[str, Any], ...]) -> int:
+    """The number of fine-tunings of a grid for a model with so many blocks."""
+    kind: Any = EXPERIMENTS[verb].load()
+    if not hasattr(kind, "grid"):
+        return 1
+    values = {name: value for name, value in options if name != "changes"}
+    runs = kind(model="", task="", **values).grid(encoder_of_blocks(blocks))
+    # Several curves may share a point, such as the model with nothing frozen.
+    return len({(run.interventions, run.seed, str(run.options)) for run in runs})
+
+
+def encoder_of_blocks(blocks: int) -> Any:
+    """What a grid looks at in an encoder that is not at hand."""
+    family = SimpleNamespace(
+        shared=False, title="", first_fixed=False, index_scaled=None, blocks_of=lambda _: range(blocks)
+    )
+    return SimpleNamespace(depth=blocks, family=family, model=SimpleNamespace(base_model=None))
+
+
+@lru_cache(maxsize=1_000)
+def _shape(model: StudyModel) -> tuple[int, int]:
+    return model.shape
+
+
+@lru_cache(maxsize=1_000)
+def _examples(task: str | None, split: str | None, default: int) -> int:
+    """The published number of examples of a split."""
+    from ..tasks.table import TASKS
+
+    return TASKS[task].sizes.get(split or "", default) if task and task in TASKS else default
+
+
+def _bytes(grid: StudyGrid, job: StudyJob) -> float:
+    """Weights of a fine-tuned model, rows of recorded layers, or a result."""
+    model = grid.study.models.get(job.model) or next(iter(grid.study.models.values()))
+    blocks, width = _shape(model)
+    if job.verb == FINETUNE:
+        return 4.0 * (12 * blocks * width**2 + VOCABULARY * width)
+    rows = float(job.call["options"].get("sample") or 5_000)
+    recorded = EXPERIMENTS[job.verb].takes in ("models", "changed", "layers", "checkpoints")
+    return 1e5 + (4.0 * rows * width * (blocks + 1) if recorded else 0.0)

@@ -1,1 +1,0 @@
-"""Reading of original task files: finding files, parsing records and converting them to examples."""

@@ -1,0 +1,30 @@
+"""`microtome call`: one piece, a list of them, or a file of them."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from microtome.cli import main
+from microtome.store.address import address
+
+
+@pytest.mark.parametrize("processes", ["1", "2"])
+def test_of_several_calls_those_after_a_failure_are_performed(
+    processes: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    calls = [
+        {"kind": "freez", "options": {"k": k}, "piece": "run", "context": {}, "address": address({"k": k})}
+        for k in range(3)
+    ]
+    (tmp_path / "calls.json").write_text(json.dumps(calls))
+    words = ["--store", str(tmp_path / "store"), "--processes", processes, "--quiet"]
+    assert main(["call", f"@{tmp_path / 'calls.json'}", *words]) == 1
+    assert "all 3 calls must succeed, but 3 did not: " in capsys.readouterr().err
+
+
+def test_a_file_that_is_missing_is_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["call", f"@{tmp_path / 'none.json'}"]) == 2
+    assert "none.json must be" in capsys.readouterr().err

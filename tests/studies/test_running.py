@@ -1,0 +1,137 @@
+"""A study runs what the store does not have, tells what failed, and goes on where it was stopped."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import microtome as mt
+import tiny
+from microtome.errors import MicrotomeError
+from microtome.store.shelf import Shelf
+
+
+@pytest.fixture(scope="module")
+def table(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
+    place = tmp_path_factory.mktemp("study")
+    (place / "moods").mkdir()
+    for split, size in (("train", 24), ("validation", 40)):
+        lines = [f"{('a dog never runs', 'the cat sleeps')[k % 2]} {k},{'du'[k % 2]}\n" for k in range(size)]
+        (place / "moods" / f"{split}.csv").write_text(f"words,mood\n{''.join(lines)}")
+    return {
+        "name": "tiny",
+        "models": {"bert": str(tiny.save_checkpoint(place / "bert", "bert"))},
+        "tasks": {"moods": {"task": str(place / "moods"), "column": {"text": "words", "label": "mood"}}},
+        "finetune": {"seeds": [1, 2], "set": {"steps": 3, "batch": 8, "longest": 16}},
+        "experiments": {"truncate": {"arms": ["untuned"]}, "skip": {}},
+    }
+
+
+@pytest.fixture(scope="module")
+def store(table: dict[str, Any], tmp_path_factory: pytest.TempPathFactory) -> Path:
+    store = tmp_path_factory.mktemp("shelf") / "s"
+    outcome = mt.study(table).run(store)
+    assert (outcome.done, outcome.before, outcome.failures) == (4, 0, {})
+    return store
+
+
+def test_a_second_run_computes_nothing(table: dict[str, Any], store: Path) -> None:
+    before = Shelf(store).addresses()
+    outcome = mt.study(table).run(store)
+    assert (outcome.done, outcome.before) == (0, 4)
+    assert Shelf(store).addresses() == before
+
+
+def test_status_and_results(table: dict[str, Any], store: Path, tmp_path: Path) -> None:
+    study = mt.study(table)
+    assert study.status(store).counts["done"] == 4
+    fresh = study.status(tmp_path / "new").counts
+    assert (fresh["ready"], fresh["waiting"]) == (2, 2)
+    results = study.results(store)
+    assert [result.name for result in results] == [
+        "finetune/bert/moods/seed-1",
+        "finetune/bert/moods/seed-2",
+        "truncate/bert/moods",
+        "skip/bert/moods",
+    ]
+    truncation = results.one(table="truncate")
+    assert truncation is not None
+    assert truncation.content.curves[0].x == tuple(range(1, len(truncation.content.curves[0].x) + 1))
+    assert len(results.select(table="finetune", seed=(1, 2))) == 2
+
+
+def test_one_fine_tuning_feeds_all_experiments(table: dict[str, Any], store: Path) -> None:
+    kinds = [entry.kind for entry in Shelf(store).entries()]
+    assert kinds.count("finetune") == 2
+
+
+def test_an_edited_study_keeps_what_is_still_asked_for(table: dict[str, Any], store: Path) -> None:
+    edited = {**table, "experiments": {"skip": {}, "truncate": {"arms": ["untuned", "tuned"]}}}
+    counts = mt.study(edited).status(store).counts
+    assert (counts["done"], counts["ready"]) == (3, 1)
+
+
+def test_failures_are_listed_and_the_rest_goes_on(table: dict[str, Any], tmp_path: Path) -> None:
+    tasks = {**table["tasks"], "empty": {"task": str(tmp_path / "nothing.csv"), "column": {"text": "a"}}}
+    (tmp_path / "nothing.csv").write_text("a,b\n")
+    outcome = mt.study({**table, "tasks": tasks}).run(tmp_path / "s")
+    assert outcome.done == 4
+    assert sorted(outcome.failures) == ["finetune/bert/empty/seed-1", "finetune/bert/empty/seed-2"]
+    assert sorted(outcome.left_out) == ["skip/bert/empty", "truncate/bert/empty"]
+    status = mt.study({**table, "tasks": tasks}).status(tmp_path / "s")
+    assert status.counts["failed"] == 2
+    # Each was tried twice.
+    assert [record.attempts for record in Shelf(tmp_path / "s").failures().values()] == [2, 2]
+    assert all("\n" not in entry.message for entry in status.jobs)
+
+
+def test_a_model_that_is_not_there_fails_alone(table: dict[str, Any], tmp_path: Path) -> None:
+    (tmp_path / "no-model").mkdir()
+    models = {**table["models"], "other": str(tmp_path / "no-model")}
+    outcome = mt.study({**table, "models": models, "experiments": {}}).run(tmp_path / "s")
+    assert outcome.done == 2
+    assert list(outcome.failures) == ["finetune/other/moods/seed-1", "finetune/other/moods/seed-2"]
+    assert all("no-model" in message for message in outcome.failures.values())
+
+
+def test_status_tells_what_runs_elsewhere(table: dict[str, Any], tmp_path: Path) -> None:
+    study = mt.study(table)
+    job = study.status(tmp_path / "s").jobs[0].job
+    with Shelf(tmp_path / "s").work(job.address, kind="result", specification={}):
+        status = study.status(tmp_path / "s")
+    assert [entry.job.name for entry in status.jobs if entry.state == "running"] == [job.name]
+    assert status.document()["running"][0]["message"]
+
+
+def test_a_store_of_another_version_is_refused(table: dict[str, Any], tmp_path: Path) -> None:
+    (tmp_path / "format.json").write_text('{"format": "microtome/store/0"}')
+    with pytest.raises(MicrotomeError, match="the format of the store"):
+        mt.study(table).run(tmp_path)
+
+
+def test_the_report_is_written_at_any_time(table: dict[str, Any], store: Path, tmp_path: Path) -> None:
+    page = mt.study(table).report(tmp_path / "out", store)
+    assert page.is_file()
+    assert mt.open(tmp_path / "out" / "skip" / "bert" / "moods").experiment == "skipping"
+    with pytest.raises(MicrotomeError, match="must have at least one result"):
+        mt.study(table).report(tmp_path / "other", tmp_path / "new")
+    # A result that is asked for no longer goes.
+    mt.study({**table, "experiments": {"truncate": {"arms": ["untuned"]}}}).report(tmp_path / "out", store)
+    assert not (tmp_path / "out" / "skip" / "bert" / "moods").exists()
+    with pytest.raises(MicrotomeError, match="the study of the report in"):
+        mt.study({**table, "name": "other"}).report(tmp_path / "out", store)
+    (tmp_path / "mine").mkdir()
+    (tmp_path / "mine" / "letter.txt").write_text("dear")
+    with pytest.raises(MicrotomeError, match="new or empty folder"):
+        mt.study(table).report(tmp_path / "mine", store)
+
+
+def test_two_processes_give_the_same_results(table: dict[str, Any], store: Path, tmp_path: Path) -> None:
+    study = mt.study(table)
+    outcome = study.run(tmp_path / "s", "processes", workers=2)
+    assert (outcome.done, outcome.failures) == (4, {})
+    for one, other in zip(study.results(store), study.results(tmp_path / "s"), strict=True):
+        assert one.name == other.name
+        assert one.document.get("curves") == other.document.get("curves")
