@@ -67,9 +67,7 @@ BAD: Mapping[str, Sequence[Any]] = {
     **dict.fromkeys(("permutations",), (-1, 1.5, "x", _NAN, [-1], 10**40)),
     **dict.fromkeys(("train_size", "longest", "steps", "epochs", "size"), (0, -1, 1.5j, "x", _NAN, [1])),
     "sample": (0, -1, 1.5, "x", _NAN, [1], 1),
-    **dict.fromkeys(
-        ("batch_tokens", "beam", "width", "fixed_updates", "trial_seeds"), (0, -1, "x", _NAN, [1])
-    ),
+    **dict.fromkeys(("batch_tokens", "width", "fixed_updates", "trial_seeds"), (0, -1, "x", _NAN, [1])),
     "remove_top": (-1, 1.5, "x", 99),
     "random_baselines": (-1, 1.5, "x", _NAN),
     "threads": (0, -1, 1.5, "x", 100_000),
@@ -211,6 +209,7 @@ def samples(good: Path, store: Path) -> dict[str, tuple[tuple[Any, ...], dict[st
         "prune": ((tuned, own, 99.0), {"speed": False, **kept}),
         "probe": ((bert, str(good / "tagged.conllu")), {"random_baselines": 0, **kept}),
         "report": ((str(good / "results"),), {"file": str(store.parent / "page.html")}),
+        "study": (("phang2021",), {"size": "small"}),
         "open": ((str(good / "results" / "compare"),), {}),
         "apply": ((bert, mt.Truncate(keep=2)), {}),
         "watch": ((net,), {"layers": ["0", "1"]}),
@@ -309,6 +308,10 @@ OWN: Mapping[tuple[str, str], Sequence[Any]] = {
     ("prune", "on"): ("nope", 3, []),
     ("prune", "recover"): (-1, "x", 1.5),
     ("probe", "on"): (None, 3, "nowhere/at/all", [], object(), ["a", None]),
+    ("study", "source"): ("phang2012", 3, b"\xff", [], "\0", {}),
+    ("study", "models"): ("x", 3, [1], {"nope": "zoo:masked"}, {"masked": 3}),
+    ("study", "data"): ("nowhere/at/all", 3, [], "\0"),
+    ("study", "size"): ("tiny", "", 3, [3]),
     ("report", "folder"): ("nowhere/at/all", 3, b"\xff", [], "\0"),
     ("open_tuned", "folder"): ("nowhere/at/all", "", 3, b"\xff", [], "\0"),
 }

@@ -96,7 +96,7 @@ def _make_layers(good: Path, place: Path) -> None:
 
 def _recorded(place: Path) -> None:
     import microtome as mt
-    from microtome.extraction.rowtable import read_grouping
+    from microtome.extraction.recording import read_grouping
 
     read_grouping(place)
     mt.similarity_matrix(str(place))

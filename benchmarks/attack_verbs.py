@@ -100,7 +100,7 @@ def requests(good: Path) -> dict[str, tuple[str, ...]]:
             *("--checkpoints", "2,4", "--threads", "1"),
         ),
         "ls": ("measures",),
-        "demo": ("--quick", "--threads", "1"),
+        "demo": ("--threads", "1"),
         "store ls": (),
         "store show": (),
         "store verify": (),

@@ -19,10 +19,14 @@ def tuned(source: str, task: Any, updates: int, played: bool, store: str) -> tup
     """Fine-tune once; the digest of the weights, milliseconds an update, and the last loss."""
     import microtome as mt
     from microtome.encoders.encoder import digest_weights
-    from microtome.training.optimization import cuda_graphs, loop
+    from microtome.training.optimization.cuda_graphs import TrainingStep
 
-    loop.can_capture = cuda_graphs.can_capture if played else lambda *_: False
-    run = mt.finetune(mt.load(source), task, "devlin2019", device="cuda", store=store, steps=updates)
+    room = TrainingStep._room
+    TrainingStep._room = room if played else lambda self: False
+    try:
+        run = mt.finetune(mt.load(source), task, "devlin2019", device="cuda", store=store, steps=updates)
+    finally:
+        TrainingStep._room = room
     spent = 1e3 * run.course["seconds"] / run.course["updates"]
     return digest_weights(run.model), spent, run.course["losses"][-1][1]
 

@@ -102,8 +102,6 @@ def curve_agreement(
     return Estimate(
         value=value,
         **told,
-        low=None if interval is None else interval.low,
-        high=None if interval is None else interval.high,
         interval=interval,
         warnings=tuple(said),
         details=MappingProxyType(details),
@@ -168,7 +166,7 @@ def agreement_difference(
         unit="seed",
         target="difference of agreements of curves with as many other seeds",
     )
-    return Estimate(value=value, **told, low=interval.low, high=interval.high, interval=interval)
+    return Estimate(value=value, **told, interval=interval)
 
 
 def seed_curves(

@@ -5,6 +5,8 @@ bare forward pass over the same batches, inputs prepared beforehand; for rows of
 products of the moments on rows that lie ready. Everything runs in turn, round after round. Run it as
 
     PYTHONPATH=src python benchmarks/run.py --only extraction
+
+With `--device` it times a whole comparison of two models there instead; see `compare_speed.py`.
 """
 
 from __future__ import annotations
@@ -15,6 +17,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+import compare_speed
 import numpy as np
 from engine import Table, interleaved
 from memory import Watch
@@ -69,24 +72,38 @@ class Sentences:
             yield Example(id=str(k), words=tuple(map(str, rng.integers(WORDS, size=length))))
 
 
+def streamed_map(encoder: Any, corpus: Any, kind: str) -> Any:
+    """Compare the layers of an encoder on rows of one kind that are added to the moments and not kept."""
+    from microtome.comparison.compare import ComparisonInputs, compare_layers
+    from microtome.comparison.request import SimilarityOptions
+    from microtome.context import Context
+    from microtome.extraction.texts import Texts
+    from microtome.measures.table import chosen_all
+    from microtome.rows.planning import plan_rows
+    from microtome.rows.selecting import row_options
+
+    inputs = ComparisonInputs(
+        encoders=[encoder],
+        texts=Texts(examples=corpus, name="drawn", digest=""),
+        rows=plan_rows(corpus, [encoder], row_options(kind)),
+        measures=tuple(chosen_all("linear_cka")),
+        keep=False,
+    )
+    return compare_layers(inputs, SimilarityOptions(device="cpu"), Context())
+
+
 def measure_rows(
     *, sentences: int = 512, layers: int = 12, sizes: Mapping[str, int] = SHAPES["base"], repeats: int = 3
 ) -> dict[str, Any]:
     """Time the bare passes, and extraction into moments, for rows of whole examples and of words."""
     import torch
 
-    from microtome.comparison.request import SimilarityOptions
-    from microtome.comparison.streamed import streamed_windows
-    from microtome.extraction.batches import CPU_TOKENS, buckets
-    from microtome.extraction.streaming import stream
-    from microtome.measures.table import chosen_all
+    from microtome.extraction.streaming import CPU_TOKENS, buckets
     from microtome.moments.crossing import CrossingSums
-    from microtome.rows.options import row_options
-    from microtome.rows.planning import WINDOW, plan_rows, windows
+    from microtome.rows.planning import WINDOW, windows
 
     torch.set_num_threads(1)
     encoder, corpus = make_encoder("base", layers, sizes, 0), list(Sentences(sentences))
-    measures = list(chosen_all("linear_cka"))
     inputs = []
     for _, part in windows(corpus, WINDOW):
         cut = encoder.words([e.words for e in part])
@@ -115,17 +132,7 @@ def measure_rows(
             sums.add(ready[: min(5000, words - start)])
 
     def extraction(kind: str) -> Callable[[], Any]:
-        def run() -> Any:
-            planned = plan_rows(corpus, [encoder], row_options(kind))
-            return streamed_windows(
-                [encoder],
-                planned,
-                lambda: stream([encoder], corpus, planned),
-                measures,
-                SimilarityOptions(device="cpu"),
-            )
-
-        return run
+        return lambda: streamed_map(encoder, corpus, kind)
 
     calls = {
         "forward pass": forward,
@@ -155,28 +162,14 @@ def measure_memory(
     """Watch the memory of extraction into moments as the corpus grows."""
     import torch
 
-    from microtome.comparison.request import SimilarityOptions
-    from microtome.comparison.streamed import streamed_windows
-    from microtome.extraction.streaming import stream
-    from microtome.measures.table import chosen_all
-    from microtome.rows.options import row_options
-    from microtome.rows.planning import plan_rows
-
     torch.set_num_threads(1)
-    encoder, measures = make_encoder("small", 2, sizes, 0), list(chosen_all("linear_cka"))
+    encoder = make_encoder("small", 2, sizes, 0)
     found = []
     for count in (200, *sentences):
         corpus = Sentences(count)
         with Watch() as watch:
-            planned = plan_rows(corpus, [encoder], row_options("word"))
-            streamed_windows(
-                [encoder],
-                planned,
-                lambda c=corpus, p=planned: stream([encoder], c, p),
-                measures,
-                SimilarityOptions(device="cpu"),
-            )
-        found.append({"sentences": count, "rows": len(planned), "peak": watch.peak})
+            maps = streamed_map(encoder, corpus, "word")
+        found.append({"sentences": count, "rows": maps["linear_cka"].n, "peak": watch.peak})
     # The first, small run brings in what every later one finds there.
     peaks = [one["peak"] for one in found[1:]]
     return {"rows": found[1:], "growth": max(peaks) / min(peaks)}
@@ -189,13 +182,14 @@ def measure_attention(
     import torch
     from scipy.special import rel_entr
 
-    from microtome.comparison.models import attention_maps
+    from microtome.comparison.attention import attention_maps
+    from microtome.comparison.request import SimilarityOptions
     from microtome.extraction.attention import stream_attention
-    from microtome.extraction.batches import CPU_TOKENS, buckets
+    from microtome.extraction.streaming import CPU_TOKENS, buckets
     from microtome.extraction.texts import make_texts
     from microtome.measures.table import chosen_all
-    from microtome.rows.options import row_options
     from microtome.rows.planning import plan_rows
+    from microtome.rows.selecting import row_options
 
     torch.set_num_threads(1)
     pair = [make_encoder(f"m{k}", layers, sizes, k) for k in range(2)]
@@ -207,7 +201,7 @@ def measure_attention(
     share = sum(len(e.words or ()) ** 2 for e in few) / sum(len(e.words or ()) ** 2 for e in corpus)
 
     def ours() -> Any:
-        return attention_maps(pair, texts, planned, measures)
+        return attention_maps(pair, texts, planned, measures, SimilarityOptions())
 
     def forward() -> None:
         with torch.inference_mode():
@@ -307,7 +301,24 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--scale", choices=("full", "quick", "smoke"), default="full")
     parser.add_argument("--repeats", type=int, default=3, help="rounds")
     parser.add_argument("--json", type=Path, help="where to write the results")
+    parser.add_argument("--device", help="time a comparison of two models on this device, such as cuda")
+    parser.add_argument("--sentences", type=int, default=compare_speed.SENTENCES, help="with --device")
+    parser.add_argument("--profile", type=Path, help="with --device: where to write what takes the time")
     chosen = parser.parse_args(arguments)
+    if chosen.device is not None:
+        result = compare_speed.measure(
+            chosen.device,
+            shape="base" if chosen.scale == "full" else "small",
+            count=chosen.sentences,
+            repeats=chosen.repeats,
+            profile=chosen.profile,
+        )
+        print(compare_speed.table(result).markdown())
+        text = json.dumps(result, indent=1)
+        print(text)
+        if chosen.json is not None:
+            chosen.json.write_text(text)
+        return 0
     result = run(scale=chosen.scale, repeats=chosen.repeats)
     for table in tables(result):
         print(table.markdown())

@@ -19,7 +19,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-from microtome.encoders.load_errors import quiet
+from microtome.encoders.library import quiet
 from microtome.randomness import generator
 
 WORDS = 2_000
@@ -49,8 +49,7 @@ def encoder(folder: Path, width: int, layers: int) -> Any:
 
 def task(examples: int, longest: int) -> Any:
     """Texts of uneven lengths, as those of real tasks are."""
-    from microtome.tasks.items import Item, Split
-    from microtome.tasks.task import Task
+    from microtome.tasks.task import Item, Split, Task
 
     rng = generator(0, "texts")
     lengths = (3 + (longest - 5) * rng.beta(1.2, 4.0, size=examples)).astype(int)
@@ -116,7 +115,7 @@ def measure(
     from microtome.training.inputs import collate, encode
     from microtome.training.models.modeling import build
     from microtome.training.optimization.loop import TrainingRecords, train
-    from microtome.training.optimization.sampler import updates as in_updates
+    from microtome.training.optimization.updates import example_batches
     from microtome.training.precision import make_accelerator
     from microtome.training.recipe import find_recipe
 
@@ -132,7 +131,7 @@ def measure(
     sorted_recipe = find_recipe(recipe, bucket=True, steps=updates)
 
     def batches(chosen: Any) -> list[dict[str, Any]]:
-        order = in_updates([len(f) for f in features], batch=batch, seed=0, bucket=chosen.bucket)
+        order = example_batches([len(f) for f in features], batch=batch, seed=0, bucket=chosen.bucket)
         return [collate([features[i] for i in next(order)], torch.device(device)) for _ in range(updates)]
 
     def ours(chosen: Any) -> Callable[[], object]:
@@ -181,7 +180,7 @@ def measure(
 
 
 def _padded(lengths: Sequence[int], recipe: Any, batch: int) -> int:
-    from microtome.training.optimization.sampler import one_pass
+    from microtome.training.optimization.updates import one_pass
 
     found = one_pass(lengths, batch=batch, seed=0, epoch=0, bucket=recipe.bucket)
     return sum(len(one) * max(lengths[i] for i in one) for one in found)

@@ -10,7 +10,7 @@ import numpy as np
 from span_validity import FEWEST, RIDGE
 
 from microtome.findings.words import between, number, p_value
-from microtome.inference.holm import holm
+from microtome.inference.pairing import holm
 from microtome.version import VERSION
 
 Table = Mapping[str, Mapping[str, Any]]

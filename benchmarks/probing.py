@@ -8,19 +8,29 @@ them. Threads that wait in its products count as CPU time: ask for one on a mach
 OMP_NUM_THREADS too. Run it as
 
     PYTHONPATH=src python benchmarks/probing.py MODEL --train TRAIN.conllu --test TEST.conllu --rounds 3
+
+`--sizes` compares some layers together, penalty given, at several numbers of words and of classes, with
+scikit-learn, both at the first tolerance that ends within `CLOSE` of the least loss, and with an earlier
+version of the package (`--before`, the folder that holds it).
 """
 
 from __future__ import annotations
 
 import argparse
+import importlib.util
+import itertools
 import json
+import sys
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from engine import Table, interleaved
+from scipy.special import log_softmax
 
 LAYERS, SLOWER, POINTS = 3.0, 1.0, 0.1  # promises: all layers to one, scikit-learn's time to ours, accuracy
 WORSE = 1e-6  # share of the objective by which scikit-learn's may be better
@@ -30,6 +40,17 @@ WHOLE = "all layers to one, each with the extraction"
 SAME = "scikit-learn to ours, one layer, same penalty"
 LOOSE = "scikit-learn to ours, one layer, same penalty and tolerance"
 TOLERANCE = 1e-4  # of scikit-learn
+TOLERANCES = (1e-4, 3e-5, 1e-5)  # that are tried in turn by `by_size`
+CLOSE = 1e-4  # share of the objective
+PENALTY = 10.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Linear:
+    """Weights of all layers, shape (layers, classes, features), and their intercepts."""
+
+    weights: np.ndarray
+    bias: np.ndarray
 
 
 class Tagged:
@@ -60,8 +81,8 @@ class Tagged:
         self.rows = np.zeros((len(encoder.layers), len(self.tags), encoder.widths[-1]), dtype=np.float32)
 
     def _plan(self) -> Any:
-        from microtome.rows.options import row_options
         from microtome.rows.planning import plan_rows
+        from microtome.rows.selecting import row_options
 
         return plan_rows(self.corpus, [self.encoder], row_options("word"))
 
@@ -209,15 +230,125 @@ def objective(
     rows : ndarray of shape (rows, features)
     y : ndarray of int of shape (rows,)
     weights : ndarray of shape (classes, features)
-        Of features as they came, three classes at least.
+        Of features as they came.
     bias : ndarray of shape (classes,)
     penalty : float
     """
-    from scipy.special import log_softmax
-
     exact = rows.astype(np.float64)
     said = log_softmax(exact @ weights.T + bias, axis=1)[np.arange(len(y)), y]
-    return float((penalty / 2 * np.square(weights * exact.std(0)).sum() - said.sum()) / len(y))
+    scaled = weights * exact.std(0)
+    # Two classes share one vector of weights.
+    length = np.square(scaled).sum() if len(scaled) > 2 else np.square(scaled[1] - scaled[0]).sum()
+    return float((penalty / 2 * length - said.sum()) / len(y))
+
+
+def by_size(
+    rows: np.ndarray,
+    marks: Mapping[int, np.ndarray],
+    sizes: Sequence[int],
+    *,
+    rounds: int,
+    before: Path | None = None,
+) -> Table:
+    """
+    Time all layers together against scikit-learn, and against an earlier version, by size.
+
+    Parameters
+    ----------
+    rows : ndarray of shape (layers, words, features)
+    marks : mapping of int to ndarray of int of shape (words,)
+        Labels by their number of classes.
+    sizes : sequence of int
+        Numbers of words.
+    rounds : int
+    before : Path, optional
+        Folder of an earlier version of the package.
+    """
+    from threadpoolctl import threadpool_limits
+
+    from microtome.probes.linear import fit_logistic
+
+    solvers = {"ours": fit_logistic}
+    if before is not None:
+        solvers["before"] = _earlier(before).fit_logistic
+    lines = []
+    for words, labels in itertools.product(sizes, marks.values()):
+        X = np.ascontiguousarray(rows[:, :words])
+        names, y = np.unique(labels[:words], return_inverse=True)
+        fits = {
+            name: partial(solver, X, y, len(names), penalties=[PENALTY]) for name, solver in solvers.items()
+        }
+        peer = partial(_sklearn, X, y)
+        with threadpool_limits(1):
+            least = _objectives(X, y, fits["ours"](tolerance=1e-6))
+            close, far = _close(fits["ours"], X, y, least), _close(peer, X, y, least)
+            calls = fits | {
+                "close": partial(fits["ours"], tolerance=close),
+                "sklearn": partial(peer, tolerance=far),
+            }
+            timings, _ = interleaved(calls, rounds)
+        took = {name: timing.cpu for name, timing in timings.items()}
+        lines.append(
+            (
+                f"{words:,}",
+                str(X.shape[2]),
+                str(len(names)),
+                f"{took['sklearn'] / took['close']:.2f}",
+                f"{close:g}, {far:g}",
+                f"{took['before'] / took['ours']:.2f}" if before is not None else "",
+            )
+        )
+    return Table(
+        title=f"{len(rows)} layers together, penalty {PENALTY:g}, one thread",
+        header=("words", "features", "classes", "scikit-learn to ours", "tolerances", "before to now"),
+        rows=tuple(lines),
+        note=f"Ours and scikit-learn's at the first tolerance that ends within {CLOSE:g} of the least loss; "
+        "before and now at their own.",
+    )
+
+
+def _sklearn(X: np.ndarray, y: np.ndarray, tolerance: float) -> Linear:
+    """The linear probes of scikit-learn."""
+    from sklearn.linear_model import LogisticRegression
+
+    weights, bias = [], []
+    for layer in X:
+        mean, spread = layer.mean(0), np.maximum(layer.std(0), 1e-6)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            model = LogisticRegression(C=1 / PENALTY, tol=tolerance, max_iter=PASSES)
+            model.fit((layer - mean) / spread, y)
+        weights.append(model.coef_ / spread)
+        bias.append(model.intercept_ - weights[-1] @ mean)
+    found = [np.stack(weights), np.stack(bias)]
+    if found[1].shape[1] == 1:
+        found = [np.concatenate([-each, each], axis=1) / 2 for each in found]
+    return Linear(weights=found[0], bias=found[1])
+
+
+def _objectives(X: np.ndarray, y: np.ndarray, found: Any) -> np.ndarray:
+    each = zip(X, found.weights, found.bias, strict=True)
+    return np.array([objective(layer, y, weights, bias, PENALTY) for layer, weights, bias in each])
+
+
+def _close(fit: Callable[..., Any], X: np.ndarray, y: np.ndarray, least: np.ndarray) -> float:
+    """The first tolerance at which no layer is further from the least loss than `CLOSE`, or the last one."""
+    for tolerance in TOLERANCES:
+        if (_objectives(X, y, fit(tolerance=tolerance)) / least - 1).max() <= CLOSE:
+            return tolerance
+    return TOLERANCES[-1]
+
+
+def _earlier(folder: Path) -> Any:
+    """The linear probes of the version of the package that is in a folder."""
+    spec = importlib.util.spec_from_file_location(
+        "earlier", folder / "__init__.py", submodule_search_locations=[str(folder)]
+    )
+    assert spec is not None
+    assert spec.loader is not None
+    sys.modules["earlier"] = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(sys.modules["earlier"])
+    return importlib.import_module("earlier.probes.linear")
 
 
 def _ratios(seconds: Mapping[str, Mapping[str, float]], clock: str, layers: int) -> dict[str, float]:
@@ -305,22 +436,52 @@ def tables(result: Mapping[str, Any]) -> list[Table]:
     ]
 
 
+def _sizes(encoder: Any, chosen: argparse.Namespace, sizes: Sequence[int]) -> Table:
+    """Extract as many words as are needed, and compare by size; one class against all others comes first."""
+    import torch
+
+    torch.set_num_threads(1)
+    marks = chosen.marks.split(",")
+    tagged = Tagged(encoder, chosen.train, marks[0], max(sizes))
+    tagged.extract()
+    places = list(zip(tagged.groups, tagged._plan().units, strict=True))
+    labels = {}
+    for mark in marks:
+        names, codes = np.unique([tagged.corpus[a].marks[mark][b] for a, b in places], return_inverse=True)
+        if not labels:
+            labels[2] = (codes == np.bincount(codes).argmax()).astype(np.int64)
+        labels[len(names)] = codes
+    layers = tagged.rows
+    wide = [layers[i : len(layers) - chosen.beside + 1 + i] for i in range(chosen.beside)]
+    rows = np.concatenate(wide, axis=2)[:: chosen.every]
+    return by_size(rows, labels, sizes, rounds=chosen.rounds, before=chosen.before)
+
+
 def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description="Cost of linear probes of all layers.")
     parser.add_argument("model", help="folder, name or hub id")
     parser.add_argument("--train", required=True, help="a treebank in CoNLL-U")
-    parser.add_argument("--test", required=True)
+    parser.add_argument("--test", help="another, needed but for --sizes")
     parser.add_argument("--mark", default="upos")
     parser.add_argument("--words", type=int, help="learn from the first so many")
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--device", default="cpu", choices=("cpu", "cuda"))
     parser.add_argument("--alone", action="store_true", help="without scikit-learn")
+    parser.add_argument("--sizes", help="numbers of words to compare all layers at, as in 500,2000")
+    parser.add_argument("--marks", default="upos,deprel", help="what the words are labeled with there")
+    parser.add_argument("--every", type=int, default=1, help="one layer in so many is taken there")
+    parser.add_argument("--beside", type=int, default=1, help="so many layers side by side make one there")
+    parser.add_argument("--before", type=Path, help="folder of an earlier version of the package")
     parser.add_argument("--json", type=Path, help="where to write the results")
     chosen = parser.parse_args(arguments)
 
     import microtome as mt
 
+    if chosen.sizes:
+        sizes = [int(size) for size in chosen.sizes.split(",")]
+        print(_sizes(mt.load(chosen.model, device="cpu"), chosen, sizes).markdown())
+        return 0
     result = run(
         mt.load(chosen.model, device=chosen.device),
         chosen.train,

@@ -33,6 +33,7 @@ def missed(results: Mapping[str, Any]) -> list[str]:
     """
     parts = {
         "engine": _engine,
+        "intervals": _intervals,
         "peers": _peers,
         "memory": _memory,
         "attention": _attention,
@@ -47,6 +48,13 @@ def _engine(results: list[Mapping[str, Any]]) -> Iterator[str]:
         for row in result["rows"]:
             if row["target"] is not None and row["ratio"] > row["target"]:
                 yield f"{shape}, {row['name']}: {row['ratio']:.2f} products, promised {row['target']:.1f}."
+
+
+def _intervals(result: Mapping[str, Any]) -> Iterator[str]:
+    for line in result["lines"]:
+        if line["ratio"] > line["target"]:
+            what = f"{line['measure']} of {line['rows']:,} rows, {line['clusters']}"
+            yield f"{what}: intervals take {line['ratio']:.2f} plain maps, promised {line['target']:.1f}."
 
 
 def _peers(result: Mapping[str, Any]) -> Iterator[str]:

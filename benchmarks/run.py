@@ -41,6 +41,14 @@ SECTIONS: dict[str, tuple[str, dict[str, dict[str, Any]]]] = {
             "smoke": {"shapes": [(3, 200, 16)], "repeats": 1},
         },
     ),
+    "intervals": (
+        "intervals",
+        {
+            "full": {},
+            "quick": {"rows": (500, 1_500), "measures": ("debiased_cka",)},
+            "smoke": {"rows": (120,), "layers": 3, "width": 16, "repeats": 1},
+        },
+    ),
     "peers": (
         "peers",
         {
@@ -66,7 +74,7 @@ SECTIONS: dict[str, tuple[str, dict[str, dict[str, Any]]]] = {
         {"full": {}, "quick": {"scale": "quick"}, "smoke": {"scale": "smoke", "repeats": 1}},
     ),
 }
-REPEATED = ("engine", "peers", "attention", "extraction")
+REPEATED = ("engine", "intervals", "peers", "attention", "extraction")
 ONE_THREAD = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NUMBA_NUM_THREADS")
 MACHINE, CUDA = "machine", "cuda"
 
@@ -186,7 +194,7 @@ def _attention_table(rows: Sequence[Mapping[str, Any]]) -> Table:
     )
 
 
-def fill(text: str, shown: Mapping[str, Sequence[Table]], measured: str) -> str:
+def fill(text: str, shown: Mapping[str, Sequence[Table]], measured: str = "") -> str:
     """
     Put tables between their marks.
 
@@ -196,7 +204,7 @@ def fill(text: str, shown: Mapping[str, Sequence[Table]], measured: str) -> str:
         A page with marks such as `<!-- engine -->` and `<!-- /engine -->`.
     shown : mapping of str to sequence of Table
         By section; sections without marks are left out.
-    measured : str
+    measured : str, optional
         A sentence that goes below the tables of each section, other than those of a CUDA device.
 
     Returns
@@ -204,7 +212,8 @@ def fill(text: str, shown: Mapping[str, Sequence[Table]], measured: str) -> str:
     str
     """
     for section, found in shown.items():
-        parts = [table.markdown() for table in found] + ([f"{measured}\n"] if section != CUDA else [])
+        parts = [table.markdown() for table in found]
+        parts += [f"{measured}\n"] if measured and section != CUDA else []
         marks = f"<!-- {section} -->", f"<!-- /{section} -->"
         pattern = re.compile(f"{re.escape(marks[0])}.*?{re.escape(marks[1])}", re.DOTALL)
         whole = "\n".join([marks[0], "", *parts, marks[1]])

@@ -20,10 +20,10 @@ import numpy as np
 import torch
 from engine import Table, interleaved
 
-from microtome.probes.structural.distances import Trees, read_trees, tree_distances
 from microtome.probes.structural.fitting import BATCH, RATE, first_weights, sentence_order
 from microtome.probes.structural.model import Structural, fit_structural
-from microtome.probes.structural.scores import layer_scores, score_structural
+from microtome.probes.structural.probe import layer_scores, score_structural
+from microtome.probes.structural.trees import Trees, read_trees, tree_distances
 from microtome.randomness import generator
 
 HIDDEN = 48  # dimensions that the trees are drawn in

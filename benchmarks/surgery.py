@@ -159,7 +159,7 @@ def freezing(case: Case, rounds: int) -> list[float]:
     import torch
 
     from microtome.interventions.applying import apply
-    from microtome.interventions.freeze import Freeze, frozen_names
+    from microtome.interventions.blocks import Freeze, frozen_names
     from microtome.training.inputs import collate
     from microtome.training.models.methods import trainable
 

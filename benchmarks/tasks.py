@@ -26,6 +26,8 @@ from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 MARKS = ("<!-- tasks -->", "<!-- /tasks -->")
 
 
@@ -156,7 +158,7 @@ def machine(device: str) -> str:
 
 def rows(results: Sequence[dict[str, Any]]) -> list[list[str]]:
     """One row a task: the mean over seeds, and what a reader must know."""
-    from microtome.inference.seeds import SeedOutcome, mean_over_seeds
+    from microtome.scores.table import find_score
 
     table = []
     for task in dict.fromkeys(one["task"] for one in results):
@@ -167,23 +169,16 @@ def rows(results: Sequence[dict[str, Any]]) -> list[list[str]]:
             continue
         first = ran[0]["run"]
         main = first["evaluation"]["main"]
-        outcomes = [
-            SeedOutcome(
-                seed=one["seed"],
-                value=_value(one["run"]["evaluation"]["score"]["value"]),
-                failed=one["run"]["failure"] or "",
-            )
-            for one in ran
-        ]
-        mean = mean_over_seeds(outcomes, main)
-        best = next((o for o in ran if not o["run"]["failure"]), ran[0])["run"]["evaluation"]["score"]
+        sound = [one["run"]["evaluation"]["score"] for one in ran if not one["run"]["failure"]]
+        scores = [_value(score["value"]) for score in sound]
+        best = sound[0] if sound else first["evaluation"]["score"]
         guess = [first["evaluation"]["baseline"].get(name) for name in main]
         known = [g for g in guess if g is not None]
         table.append(
             [
                 task,
                 " + ".join(main),
-                _interval(mean.value, mean.low, mean.high),
+                _over_seeds(scores, find_score(main).range),
                 _interval(best["value"], best["low"], best["high"]),
                 f"{sum(known) / len(known):.3f}" if known else "",
                 f"{first['evaluation']['n']:,}",
@@ -204,6 +199,18 @@ def rows(results: Sequence[dict[str, Any]]) -> list[list[str]]:
 
 def _value(value: float | None) -> float:
     return float("nan") if value is None else value
+
+
+def _over_seeds(scores: Sequence[float], ends: tuple[float, float]) -> str:
+    """The mean over seeds with its t interval; the records hold no predictions for one over examples too."""
+    from microtome.inference.estimate import quantile
+
+    values = np.array([score for score in scores if math.isfinite(score)])
+    if len(values) < 2:
+        return _interval(float(values.mean()) if len(values) else None, None, None)
+    arm = quantile(0.95, len(values) - 1) * values.std(ddof=1) / math.sqrt(len(values))
+    low, high = np.clip([values.mean() - arm, values.mean() + arm], *ends)
+    return _interval(float(values.mean()), float(low), float(high))
 
 
 def _interval(value: float | None, low: float | None, high: float | None) -> str:

@@ -16,7 +16,7 @@ from microtome.experiments.probing.curves import layer_differences
 from microtome.experiments.probing.inputs import RANDOM_BASELINE
 from microtome.inference.answers import Answers
 from microtome.inference.estimate import Confidence
-from microtome.inference.scoring import example_groups, freedom, unit_influence
+from microtome.inference.scoring import ScoredExamples, example_groups, freedom
 from microtome.inference.simultaneous import spread
 from microtome.probes.dataset import Asked, Probed
 from microtome.probes.table import PROBES
@@ -52,8 +52,8 @@ def record_all(
     from microtome.context import Context
     from microtome.extraction.recording import record
     from microtome.extraction.texts import make_texts
-    from microtome.rows.options import row_options
     from microtome.rows.planning import plan_rows
+    from microtome.rows.selecting import row_options
 
     found, trees = annotated(target, options), target == TREES
     train, judged = drawn(found, "train", options["train"]), drawn(found, "test", options["judged"])
@@ -113,9 +113,11 @@ def mean_difference(one: Probed, other: Probed, layers: Sequence[int] | None = N
         values, psi = [], []
         for layer in chosen:
             each: Answers = side.answers[layer]
-            given = [(p, each.targets, side.labels) for p in each.predictions]
-            values.append([side.score.compute(*part) for part in given])
-            psi.append([unit_influence(side.score, *part, clusters) for part in given])
+            examples = ScoredExamples(
+                score=side.score, labels=side.labels, n=len(first.ids), clusters=clusters
+            )
+            values.append(examples.values_of(each))
+            psi.append(examples.influences_of(each))
         return np.mean(values, axis=0), np.mean(psi, axis=0)
 
     (values, psi), (others, other_psi) = sides(one), sides(other)

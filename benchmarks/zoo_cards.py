@@ -10,7 +10,7 @@ from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any
 
-from microtome.encoders.shipped import WEIGHTS, weights_digest
+from microtome.encoders.locations import WEIGHTS, weights_digest
 from microtome.errors import InputError, unknown
 from microtome.rounding import at_least, at_most
 from microtome.zoo.designs import DESIGNS, Design, find_design
@@ -273,14 +273,14 @@ def _estimate(estimate: Mapping[str, Any] | None) -> str:
 def _held_out(measured: Mapping[str, Any] | None, objective: str) -> str:
     if not measured or measured.get("accuracy") is None:
         return MISSING
-    text = f"{measured['accuracy']:.1%} of {_ASKED[objective]}"
+    text = f"{100 * measured['accuracy']:.1f} % of {_ASKED[objective]}"
     if measured.get("interval"):
         low, high = measured["interval"]
-        text += f" ({at_least(100 * low, 1)}% to {at_most(100 * high, 1)}%)"
+        text += f" ({at_least(100 * low, 1)} % to {at_most(100 * high, 1)} %)"
     if measured.get("n") is not None:
         text += f", n = {_count(measured['n'])}"
     unigram = measured.get("unigram")
-    return f"{text}; most frequent token: {MISSING if unigram is None else f'{unigram:.1%}'}"
+    return f"{text}; most frequent token: {MISSING if unigram is None else f'{100 * unigram:.1f} %'}"
 
 
 def _design(design: Design | Mapping[str, Any]) -> Design:

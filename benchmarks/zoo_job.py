@@ -156,7 +156,7 @@ def tune(jobs: Sequence[Job], options: Mapping[str, Any]) -> list[list[Any]]:
 
 def shape_of(name: str) -> tuple[Any, ...]:
     """What encoders share that have the same twin, and that can be trained abreast."""
-    from microtome.encoders.shipped import find_folder
+    from microtome.encoders.locations import find_folder
 
     folder = find_folder(f"zoo:{name}")
     assert folder is not None

@@ -13,8 +13,7 @@ from microtome.errors import InputError, must
 from microtome.randomness import generator
 from microtome.zoo.objectives import hide
 from microtome.zoo.pretraining import sequences
-from microtome.zoo.text import Text
-from microtome.zoo.wordpiece import PAD
+from microtome.zoo.text import PAD, Text
 
 LENGTH = 128
 SHARE = 0.15
@@ -129,7 +128,7 @@ def judge_guesses(
 def _opened(folder: Path) -> tuple[Any, bool]:
     import transformers
 
-    from microtome.encoders.load_errors import quiet
+    from microtome.encoders.library import quiet
 
     with quiet():
         config = transformers.AutoConfig.from_pretrained(folder)

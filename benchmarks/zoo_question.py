@@ -35,7 +35,7 @@ from zoo_job import CROSSED, FORMAT, Job, across, asked, begin, do, open_task, r
 from zoo_picture import save_pictures
 from zoo_tables import fill, read, slim
 
-from microtome.encoders.shipped import shipped_names
+from microtome.encoders.locations import shipped_names
 
 PLANS: Mapping[str, Mapping[str, tuple[Any, ...]]] = {
     "minimal": {

@@ -10,7 +10,7 @@ from typing import Any
 
 from zoo_cards import write_card
 
-from microtome.encoders.shipped import WEIGHTS
+from microtome.encoders.locations import WEIGHTS
 from microtome.errors import InputError
 from microtome.zoo.pretraining import RUN
 from microtome.zoo.text import TOKENIZER

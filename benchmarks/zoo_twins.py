@@ -178,7 +178,7 @@ def fill_cards(document: Mapping[str, Any], corpus: Path | None, device: str) ->
     from zoo_cards import write_card
     from zoo_judging import judge_guesses
 
-    from microtome.encoders.shipped import find_folder
+    from microtome.encoders.locations import find_folder
     from microtome.errors import InputError
     from microtome.zoo.shipped import read_card
     from microtome.zoo.text import TOKENIZER, read_text
