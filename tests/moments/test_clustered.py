@@ -60,10 +60,13 @@ def test_blocks_list_every_cluster_of_a_tile_once() -> None:
 @pytest.mark.parametrize("tile", [5, 1000])
 def test_terms_are_those_of_the_definition(tile: int) -> None:
     x = layers(6, 4)
-    found = cluster_terms(cluster_rows(make_stack(x), tile_rows=tile))
+    rows = cluster_rows(make_stack(x), tile_rows=tile)
+    found = cluster_terms(rows, units=np.arange(10) // 2)
     same = CODES[:, None] == CODES[None, :]
     grams = [np.where(same, centered(z) @ centered(z).T, 0) for z in x]
-    np.testing.assert_allclose(found.within, [[(a * b).sum() for b in grams] for a in grams], rtol=1e-12)
+    within = [[np.bincount(CODES // 2, (a * b).sum(1)) for b in grams] for a in grams]
+    np.testing.assert_allclose(found.within, within, rtol=1e-12)
+    np.testing.assert_allclose(cluster_terms(rows).within[..., 0], np.sum(within, 2), rtol=1e-12)
     assert found.weights.k_rows is not None
     np.testing.assert_allclose(found.weights.k_rows, [-g.sum(axis=1) for g in grams], atol=1e-11)
     for mean, z in zip(found.mean, x, strict=True):
@@ -77,7 +80,8 @@ def test_means_of_both_sides() -> None:
         np.testing.assert_allclose(mean, z.mean(axis=0), rtol=1e-13)
 
 
-def test_large_clusters_are_read_in_strips() -> None:
+@pytest.mark.parametrize("strip", [1, 2, 3])
+def test_large_clusters_are_read_in_strips(strip: int, monkeypatch: pytest.MonkeyPatch) -> None:
     stack = make_stack(layers(6, 4))
 
     def terms(products: int) -> list[torch.Tensor]:
@@ -85,6 +89,7 @@ def test_large_clusters_are_read_in_strips() -> None:
         return [outcome.within, outcome.weights.uk]
 
     whole = terms(clustered.MOST_PRODUCTS)
-    for most in (1, 20, 60):
+    monkeypatch.setattr(clustered, "STRIP_ROWS", strip)
+    for most in (1, 20, 60, clustered.MOST_PRODUCTS):
         for strips, expected in zip(terms(most), whole, strict=True):
             torch.testing.assert_close(strips, expected)

@@ -50,7 +50,7 @@ def test_scores_are_shares_of_the_projected_products(tile: int, sides: int, held
     x = layers(6, 4, 3)
     left, right = (make_stack(x), None) if sides == 1 else (make_stack(x[:1]), make_stack(x[1:]))
     rows = cluster_rows(*([left] if right is None else [left, right]), tile_rows=tile)
-    terms = cluster_terms(rows, held=held)
+    terms = cluster_terms(rows, units=np.arange(10), held=held)
     assert (terms.weights.u_rows is not None) == held
     same = CODES[:, None] == CODES[None, :]
     k = np.array([-np.where(same, centered(z) @ centered(z).T, 0).sum(axis=1) for z in x])
@@ -98,7 +98,7 @@ def test_gram_matrices_give_the_scores_of_the_moments(sides: int) -> None:
     x = layers(6, 4, 3)
     stacks = [make_stack(x)] if sides == 1 else [make_stack(x[:1]), make_stack(x[1:])]
     rows = cluster_rows(*stacks)
-    terms = cluster_terms(rows)
+    terms = cluster_terms(rows, units=np.arange(10))
     along = along_weights(rows, terms)
     moments, gram = (unit_scores(rows, source, terms, along, np.arange(10)) for source in sources(*stacks))
     for i, j in compared(stacks[1] if sides == 2 else None):
@@ -116,7 +116,7 @@ def test_left_out_norms_are_those_of_the_other_rows(
     x = layers(6, 4, 3)
     stacks = [make_stack(x)] if sides == 1 else [make_stack(x[:1]), make_stack(x[1:])]
     rows = cluster_rows(*stacks, tile_rows=9)
-    norms = left_out_norms(rows, sources(*stacks)[source], cluster_terms(rows))
+    norms = left_out_norms(rows, sources(*stacks)[source], cluster_terms(rows, units=np.arange(10)))
     for cluster in range(10):
         rest = cluster != CODES
         grams = [centered(z[rest]) @ centered(z[rest]).T for z in x]
@@ -131,7 +131,9 @@ def test_too_few_rows_of_other_clusters_leave_nothing_defined() -> None:
     sizes = np.array([4, 3, 2])
     layout = Layout(starts=np.cumsum(sizes) - sizes, sizes=sizes)
     rows = ClusterRows(stacks=[make_stack([z])], layout=layout, **WHERE)
-    norms = left_out_norms(rows, cross(make_stack([z]), None, **WHERE), cluster_terms(rows))
+    norms = left_out_norms(
+        rows, cross(make_stack([z]), None, **WHERE), cluster_terms(rows, units=np.arange(3))
+    )
     # Without any of the three, one of the other two holds at least half of the rows that remain.
     assert torch.isnan(norms).all()
 
@@ -142,8 +144,8 @@ def test_scores_do_not_depend_on_strips_within_clusters() -> None:
 
     def scores(products: int) -> list[torch.Tensor]:
         rows = cluster_rows(stack, products=products)
-        terms = cluster_terms(rows)
         units = unit_codes(LAYOUT, generator(0))
+        terms = cluster_terms(rows, units=units)
         outcome = unit_scores(rows, crossing, terms, along_weights(rows, terms), units)
         return [outcome["debiased"], outcome["biased"]]
 

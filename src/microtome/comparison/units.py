@@ -99,10 +99,10 @@ class UnitReading:
             tile_rows=int(np.clip(share.cells // count**2, LEAST_TILE, tile_rows)),
             products=share.products,
         )
-        self.terms = cluster_terms(self.rows, held=share.held)
-        self.correction = self.terms.within + 2 * self.terms.weights.uk
-        self.scores: dict[str, Scores] = {}
         self.units = unit_codes(layout, generator(request.options.seed, "units"), share.units)
+        self.terms = cluster_terms(self.rows, units=self.units if scores else None, held=share.held)
+        self.correction = self.terms.within.sum(2) + 2 * self.terms.weights.uk
+        self.scores: dict[str, Scores] = {}
         kinds: tuple[str, ...] = ()
         if scores:
             kinds = ("debiased", "biased") if len(clusters) >= ENOUGH_CLUSTERS else ("left out",)

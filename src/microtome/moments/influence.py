@@ -115,7 +115,8 @@ def unit_scores(
     crossing : Crossing, or Tensor of shape (layers, layers, units)
         Tensor: the products of the rows of each unit with the cross-scatters, from Gram matrices.
     terms, along
-        Results of `cluster_terms` and `along_weights` for the same layers, in the same order.
+        Results of `cluster_terms`, with the same units, and `along_weights` for the same layers, in the same
+        order.
     units : ndarray of shape (clusters,)
         Unit of each cluster.
 
@@ -128,8 +129,8 @@ def unit_scores(
     layout, device = rows.layout, rows.device
     reader = ClusterTiles(rows, terms.mean)
     count, size = len(reader.widths), int(units.max()) + 1
-    pairs = torch.zeros((count, count, size), dtype=torch.float64, device=device)
-    within, products = torch.zeros_like(pairs), torch.zeros_like(pairs)
+    products = torch.zeros((count, count, size), dtype=torch.float64, device=device)
+    pairs = -terms.within
     row_products = None
     if isinstance(crossing, Crossing):
         row_products = RowProducts(reader, crossing, symmetric=len(rows.stacks) == 1)
@@ -149,17 +150,15 @@ def unit_scores(
         pairs.index_add_(2, codes, -linear)
         for clusters, at in layout.blocks(start, stop):
             index = torch.as_tensor(at, device=device)
-            inside = _inside(reader, Z, index)
             ui = u[:, index]
             u_c = ui.sum(2).T
             uv_c = torch.einsum("acm,bcm->cab", ui, ui)
             block = u_c[:, None, :] * (u_sum[:, None] - u_c[:, :, None])
-            block = block + at.shape[1] * (uv_sum - uv_c) - inside
+            block = block + at.shape[1] * (uv_sum - uv_c)
             block_units = torch.as_tensor(units[clusters], device=device)
             pairs.index_add_(2, block_units, block.permute(1, 2, 0))
-            within.index_add_(2, block_units, inside.permute(1, 2, 0))
     # A cluster is paired with itself once and with each other cluster twice, in its row and in its column.
-    return {"debiased": pairs.add_(products), "biased": (2 * products).sub_(within)}
+    return {"debiased": pairs.add_(products), "biased": (2 * products).sub_(terms.within)}
 
 
 def left_out_norms(rows: ClusterRows, crossing: Crossing | torch.Tensor, terms: ClusterTerms) -> torch.Tensor:
@@ -184,10 +183,9 @@ def left_out_norms(rows: ClusterRows, crossing: Crossing | torch.Tensor, terms: 
     """
     layout, device = rows.layout, rows.device
     reader = ClusterTiles(rows, terms.mean)
-    count, clusters = len(reader.widths), len(layout.sizes)
+    clusters = len(layout.sizes)
     sums = [torch.zeros((clusters, w), dtype=rows.dtype, device=device) for w in reader.widths]
-    within = torch.zeros((count, count, clusters), dtype=torch.float64, device=device)
-    products = torch.zeros_like(within) if isinstance(crossing, Crossing) else crossing
+    products = torch.zeros_like(terms.within) if isinstance(crossing, Crossing) else crossing
     row_products = (
         RowProducts(reader, crossing, symmetric=len(rows.stacks) == 1)
         if isinstance(crossing, Crossing)
@@ -199,10 +197,7 @@ def left_out_norms(rows: ClusterRows, crossing: Crossing | torch.Tensor, terms: 
             total.index_add_(0, codes, reader.part(Z, p))
         if row_products is not None:
             row_products.add(products, Z, codes)
-        for members, at in layout.blocks(start, stop):
-            inside = _inside(reader, Z, torch.as_tensor(at, device=device))
-            within[:, :, torch.as_tensor(members, device=device)] = inside.permute(1, 2, 0)
-    off = products - within
+    off = products - terms.within
     uk = _left_out_corrections(reader, sums)
     return off.sum(2, keepdim=True) - 2 * off - 2 * uk.permute(1, 2, 0)
 
@@ -233,13 +228,3 @@ def _left_out_corrections(reader: ClusterTiles, sums: list[torch.Tensor]) -> tor
             uk += (k / outside[:, own][:, None, :]) @ k.mT
     uk[~possible] = torch.nan
     return uk
-
-
-def _inside(reader: ClusterTiles, Z: torch.Tensor, rows: torch.Tensor) -> torch.Tensor:
-    """Products of two layers' inner products, summed within clusters: shape (clusters, layers, layers)."""
-    count = len(reader.widths)
-    inside = torch.zeros((len(rows), count, count), dtype=torch.float64, device=Z.device)
-    for clusters, _, part in reader.inner(Z, rows):
-        inner = part.flatten(2).transpose(0, 1)
-        inside[clusters] += inner @ inner.mT
-    return inside
