@@ -5,19 +5,23 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
+from statistics import median
 from types import SimpleNamespace
 from typing import Any
 
-from ..errors import WorkError
+from ..errors import MicrotomeError, WorkError
 from ..experiments.table import EXPERIMENTS
+from ..findings.words import counted
 from ..runtime import duration
+from ..store.files import read_record
 from ..store.shelf import Shelf
 from ..training.recipe import find_recipe
 from .grid import FINETUNE, StudyGrid, StudyJob
-from .values import StudyModel
+from .values import TOKENS, StudyModel
 
 # Seconds of an update per block, and floating-point operations per second, where nothing was measured yet. A
 # GPU is bound by the start of kernels (BERT-base on an H200 made 13 updates a second), a CPU by products.
+# Fine-tunings in the store correct both.
 PER_BLOCK = {"cuda": 0.006, "cpu": 0.002}
 RATES = {"cuda": 2e14, "cpu": 4e10}
 # Forward passes over the scored examples, by verb; skipping takes half a pass for each span.
@@ -30,8 +34,10 @@ PASSES: Mapping[str, float] = {
     "compare": 2,
 }
 VOCABULARY = 30_522
-# Results of an experiment that are looked at to see what it takes.
+# Results of an experiment, and fine-tunings in the store, that are looked at to see what they take.
 LOOKED_AT = 20
+# Entries of the store among which fine-tunings are looked for.
+SEARCHED = 500
 START = 3.0  # seconds of any call
 
 
@@ -50,6 +56,8 @@ class StudyEstimate:
         On the disk.
     measured : float
         The share of the hours that follows from finished jobs of the same experiments.
+    timed : int
+        Fine-tunings in the store whose speed scales the rest; at 0 it follows from sizes alone.
     """
 
     jobs: int
@@ -58,16 +66,21 @@ class StudyEstimate:
     hours: float
     bytes: float
     measured: float
+    timed: int = 0
 
     def document(self) -> dict[str, Any]:
         """Plain data."""
-        names = ("jobs", "fine_tunings", "updates", "hours", "bytes", "measured")
+        names = ("jobs", "fine_tunings", "updates", "hours", "bytes", "measured", "timed")
         return {name: getattr(self, name) for name in names}
 
     def sentence(self, device: str) -> str:
         """The estimate in words."""
         worker = "GPU" if device == "cuda" else "CPU" if device == "cpu" else "worker"
-        source = f"{self.measured:.0%} of it measured" if self.measured else "from sizes alone"
+        source = f"from sizes and the speed of {counted(self.timed, 'fine-tuning')} here"
+        if not self.timed:
+            source = "from sizes alone"
+        if self.measured:
+            source = f"{self.measured:.0%} from results of the same experiments, the rest {source}"
         return (
             f"left: {self.jobs:,} results, {self.fine_tunings:,} fine-tunings, {self.updates:,} updates; "
             f"about {duration(3600 * self.hours)} of one {worker} ({source}) and {self.bytes / 1e9:,.1f} GB"
@@ -76,7 +89,7 @@ class StudyEstimate:
 
 def estimate(grid: StudyGrid, left: Sequence[StudyJob], shelf: Shelf) -> StudyEstimate:
     """
-    StudyEstimate what jobs will take.
+    Estimate what jobs will take.
 
     Parameters
     ----------
@@ -91,12 +104,15 @@ def estimate(grid: StudyGrid, left: Sequence[StudyJob], shelf: Shelf) -> StudyEs
     StudyEstimate
     """
     measured = _measured(grid, {job.address for job in left}, shelf)
+    scale, timed = 1.0, 0
+    if any(job.table not in measured for job in left):
+        scale, timed = _speed(shelf, _device(grid))
     fine_tunings = updates = 0
     seconds = known = size = 0.0
     for job in left:
         runs, steps, work = _work(grid, job)
         fine_tunings, updates = fine_tunings + runs, updates + steps
-        spent = measured.get(job.table, work)
+        spent = measured.get(job.table, scale * work)
         seconds += spent
         known += spent if job.table in measured else 0.0
         size += _bytes(grid, job)
@@ -107,6 +123,7 @@ def estimate(grid: StudyGrid, left: Sequence[StudyJob], shelf: Shelf) -> StudyEs
         hours=round(seconds / 3600, 4),
         bytes=size,
         measured=known / seconds if seconds else 0.0,
+        timed=timed,
     )
 
 
@@ -125,12 +142,44 @@ def _measured(grid: StudyGrid, left: set[str], shelf: Shelf) -> dict[str, float]
     return {table: sum(values) / len(values) for table, values in seconds.items()}
 
 
+def _speed(shelf: Shelf, device: str) -> tuple[float, int]:
+    """Measured seconds of an update to those that follow from sizes: median over fine-tunings stored."""
+    ratios: list[float] = []
+    for address in shelf.addresses()[:SEARCHED]:
+        if len(ratios) == LOOKED_AT:
+            break
+        try:
+            entry = shelf.look(address)
+            if entry is None or entry.kind != "finetune" or "run.json" not in entry.files:
+                continue
+            run = read_record(entry.path("run.json"))
+        except MicrotomeError:
+            continue
+        course, recipe = run["course"], run["recipe_values"]
+        # What was cut off and went on has the seconds of its last part only.
+        if not str(run["device"]).startswith(device) or course["resumed"] or not course["updates"]:
+            continue
+        blocks, width = StudyModel(name="", source=str(entry.folder)).shape
+        expected = _update_seconds(device, blocks, width, TOKENS * recipe["batch"])
+        ratios.append(course["seconds"] / course["updates"] / expected)
+    return (median(ratios), len(ratios)) if ratios else (1.0, 0)
+
+
+def _update_seconds(device: str, blocks: int, width: int, tokens: float) -> float:
+    """Seconds of an update with a batch of so many tokens, where nothing was measured."""
+    return PER_BLOCK[device] * blocks + 6 * 12 * blocks * width**2 * tokens / RATES[device]
+
+
+def _device(grid: StudyGrid) -> str:
+    return "cpu" if grid.study.device == "cpu" else "cuda"
+
+
 def _work(grid: StudyGrid, job: StudyJob) -> tuple[int, int, float]:
     """Fine-tunings, updates and seconds of a job, from sizes."""
     study = grid.study
     models = [study.models[job.model]] if job.model else list(study.models.values())
     tasks = [study.tasks[job.task]] if job.task else list(study.tasks.values())
-    device = "cpu" if study.device == "cpu" else "cuda"
+    device = _device(grid)
     seconds, fine_tunings, updates = START, 0, 0
     for model in models[:1]:
         blocks, width = _shape(model)
@@ -144,8 +193,7 @@ def _work(grid: StudyGrid, job: StudyJob) -> tuple[int, int, float]:
             runs = _runs(job, blocks, task)
             for count, steps, batch in runs:
                 fine_tunings, updates = fine_tunings + count, updates + count * steps
-                work = 6 * weights * tokens * batch
-                seconds += count * steps * (PER_BLOCK[device] * blocks + work / RATES[device])
+                seconds += count * steps * _update_seconds(device, blocks, width, tokens * batch)
             # Every fine-tuning is scored once.
             passes = max(passes, sum(count for count, _, _ in runs))
             seconds += passes * evaluated / RATES[device]

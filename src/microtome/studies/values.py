@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 
 # Blocks and width of models of base size.
 BASE = (12, 768)
+# Mean tokens of an example of a task that names none.
+TOKENS = 64
 NOTHING: Mapping[str, Any] = MappingProxyType({})
 
 
@@ -106,7 +108,7 @@ class StudyTask:
     train_size: int | None = None
     text: str = "validation"
     examples: int | None = None
-    tokens: int = 64
+    tokens: int = TOKENS
 
     @property
     def options(self) -> dict[str, Any]:
