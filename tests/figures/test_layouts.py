@@ -29,6 +29,7 @@ from microtome.findings.maps import Map
 from microtome.findings.record import Maps
 from microtome.findings.results import Result
 from microtome.findings.stackblocks import StackBlocks
+from microtome.findings.words import fine_tuned_name
 from microtome.studies.results import StudyResult, StudyResults, write_results
 
 # Two encoders of different depth.
@@ -84,10 +85,10 @@ def score(depth: int) -> np.ndarray:
 def make_results() -> Iterator[Content]:
     """One result of every kind."""
     for model, task in product(MODELS, TASKS):
-        depth, tuned = DEPTHS[model], [f"{model}-{task}-{seed}" for seed in (1, 2)]
-        for seed, name in zip((1, 2), tuned, strict=True):
+        depth, tuned = DEPTHS[model], [fine_tuned_name(model, task, seed) for seed in (1, 2)]
+        for seed in (1, 2):
             scored = {"measure": "accuracy", "value": 0.7, "low": 0.6, "high": 0.8, "n": 277}
-            run = {"address": name, "seed": seed, "evaluation": {"score": scored}, "failure": None}
+            run = {"model": model, "task": task, "seed": seed, "evaluation": {"score": scored}}
             yield Content("finetune", "finetune", model, task, {"runs": [run]}, seed)
         yield Content("maps", "compare", model, task, make_maps(model, *tuned, depth=depth, cls=True))
         arms = [make_curve(name, score(depth)) for name in ("UNTUNED", "TUNED", "TUNEDORIG", "CONVERGED")]
@@ -134,7 +135,7 @@ def make_results() -> Iterator[Content]:
     yield Content("all", "compare", "", "", make_maps("bert", "xlnet", "gpt", measures=measures))
     yield Content("random", "compare", "roberta", "", make_maps("roberta", "roberta (random)"))
     yield Content("attention", "compare", "", "", make_maps("bert", "xlnet", measures=("attention_js",)))
-    over_tasks = ("roberta", "roberta-rte-1", "roberta-cola-1")
+    over_tasks = ("roberta", "roberta on rte (seed 1)", "roberta on cola (seed 1)")
     for table, measure in (("tuned", "linear_cka"), ("tuned attention", "attention_js")):
         yield Content(table, "compare", "roberta", "", make_maps(*over_tasks, measures=(measure,)))
     for model, names in (("", ("bert", "xlnet")), ("roberta", over_tasks)):
@@ -220,7 +221,7 @@ def test_the_four_panels_are_parts_of_one_map_without_layer_0(study: Any) -> Non
     figure = drawn(study, "phang2021:four-panel", model="albert", task="cola").figure
     panels = {axes.get_title(): axes for axes in figure.axes if axes.get_title()}
     assert list(panels) == ["ORIG-ORIG", "FT-ORIG", "FT-FT", "FT1-FT2"]
-    names = names_of("albert", "albert-cola-1", "albert-cola-2", depth=8)
+    names = names_of("albert", "albert on cola (seed 1)", "albert on cola (seed 2)", depth=8)
     values = decay(len(names), len(names))
     expected = values[np.ix_(range(10, 18), range(1, 9))]
     assert np.allclose(panels["FT-ORIG"].collections[0].get_array(), expected), "tuned on the vertical axis"
@@ -230,8 +231,8 @@ def test_the_four_panels_are_parts_of_one_map_without_layer_0(study: Any) -> Non
 
 
 def test_certain_blocks_alone_are_outlined() -> None:
-    maps = make_maps("bert", "other", "bert-rte-1", cls=True)
-    runs = {"runs": [{"address": "bert-rte-1", "seed": 1, "evaluation": {"score": {}}}]}
+    maps = make_maps("bert", "other", "bert on rte (seed 1)", cls=True)
+    runs = {"runs": [{"model": "bert", "task": "rte", "seed": 1, "evaluation": {"score": {}}}]}
     contents = [
         Content("finetune", "finetune", "roberta", "rte", runs),
         Content("m", "compare", "roberta", "rte", maps),
@@ -256,7 +257,7 @@ def test_legends_name_what_is_drawn_and_what_all_share_is_left_out(study: Any) -
     assert legend("tamkin2020:sizes") == ["first k kept, 500 examples", "first k kept, 5,000 examples"]
     assert legend("tamkin2020:blocks") == ["window re-initialized", "window kept", "full", "scratch"]
     assert legend("wu2020:localization") == ["bert", "xlnet"]
-    assert legend("wu2020:tuned-localization") == ["roberta", "rte", "cola"], "not the names of the store"
+    assert legend("wu2020:tuned-localization") == ["roberta", "rte", "cola"], "short names"
     assert legend("tamkin2020:permutations") == ["random order", "full", "scratch"]
 
 
@@ -379,7 +380,7 @@ def test_every_result_has_a_table_in_csv_and_latex(tmp_path: Path) -> None:
         assert "nan" not in text
     tuned = (tmp_path / "tuned" / "roberta" / "table.tex").read_text()
     assert "rte/1" in tuned
-    assert "roberta-rte-1" not in tuned
+    assert "roberta on rte" not in tuned
     scores = (tmp_path / "finetune" / "table.csv").read_text().splitlines()
     assert scores[1] == "roberta,rte,1,accuracy,0.7,0.6,0.8,277,"
 

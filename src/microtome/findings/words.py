@@ -336,6 +336,18 @@ def bound_for_all(side: str, end: float, family: str, *, digits: int = 2) -> str
     return f", at {side} {bound} for {family} at once"
 
 
+def fine_tuned_name(model: str, task: str, seed: int) -> str:
+    """
+    Name a fine-tuned model among other models.
+
+    Examples
+    --------
+    >>> fine_tuned_name("bert", "rte", 1)
+    'bert on rte (seed 1)'
+    """
+    return f"{model} on {task} (seed {seed})"
+
+
 def wide_for_seeds(low: float, high: float, seeds: int, unit: str, points: float) -> bool:
     """
     Check whether an interval is wide and based on few seeds.

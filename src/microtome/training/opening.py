@@ -14,7 +14,6 @@ from ..context import Context
 from ..encoders.locations import distinct_names
 from ..errors import InputError, must
 from ..runtime import name_device
-from ..store.entry import RECORD
 from ..store.files import as_written, read_record
 from ..store.shelf import Shelf
 from ..tasks.task import Task
@@ -22,7 +21,7 @@ from .cut_store import digest_model, sentence_model
 from .evaluating import guessed_from, read_answers, read_windows, score_answers
 from .precision import DEFAULT, Autocast, products_in, read_precision
 from .recipe import Recipe
-from .tuned import ANSWERS, RUN, Failure, Seeds, Tuned, read_failure
+from .tuned import ANSWERS, RUN, Failure, Seeds, Tuned, read_failure, stored_name, train_digest
 
 if TYPE_CHECKING:
     from ..encoders.encoder import Encoder
@@ -199,6 +198,8 @@ def open_encoders(references: Sequence[Any], *, context: Context) -> list[Encode
     """
     Open encoders, and name those that are loaded by as many folders as make their names differ.
 
+    Fine-tuned models in a store, whose folders are addresses, are named by their training.
+
     Parameters
     ----------
     references : sequence
@@ -210,6 +211,7 @@ def open_encoders(references: Sequence[Any], *, context: Context) -> list[Encode
     list of Encoder
     """
     sources = [_source(reference) for reference in references if isinstance(reference, Mapping)]
+    sources = [os.path.join(source, stored_name(Path(source))) for source in sources]
     names = iter(distinct_names(sources) if sources else ())
     return [
         open_model(
@@ -322,7 +324,7 @@ def _load(
     reference = {"device": name_device(context.device), **reference}
     folder = Path(reference["source"])
     if task is None:
-        encoder = load(**reference)
+        encoder = load(**{"name": stored_name(folder) or None, **reference})
         return Model(name=encoder.name, encoder=encoder, folder=folder if folder.is_dir() else None)
     # Any other name may be one on the hub.
     if folder.is_absolute() and not folder.is_dir():
@@ -337,7 +339,7 @@ def _training(folder: Path) -> dict[str, Any]:
     """Read what a folder records of the training of its model."""
     record = read_record(folder / RUN)
     facts: dict[str, Any] = dict(zip(("longest", "stride"), read_windows(folder), strict=True))
-    facts |= {"precision": read_precision(folder), "train_digest": _train_digest(folder)}
+    facts |= {"precision": read_precision(folder), "train_digest": train_digest(folder)}
     if record:
         with as_written(folder / RUN):
             facts |= {
@@ -349,13 +351,6 @@ def _training(folder: Path) -> dict[str, Any]:
                 "train_seed": record["seeds"].get("subset"),
             }
     return facts
-
-
-def _train_digest(folder: Path) -> str | None:
-    """The digest of the examples that a model was trained on, where its folder came from a store."""
-    record = read_record(folder / RECORD)
-    with as_written(folder / RECORD):
-        return record.get("specification", {}).get("train")
 
 
 def _of_tuned(tuned: Tuned, task: Task | None) -> Model:
@@ -375,7 +370,7 @@ def _of_tuned(tuned: Tuned, task: Task | None) -> Model:
         train_task=tuned.task,
         train_size=tuned.train_size,
         train_seed=tuned.seeds.subset,
-        train_digest=_train_digest(tuned.folder),
+        train_digest=train_digest(tuned.folder),
         folder=tuned.folder,
     )
 

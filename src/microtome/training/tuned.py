@@ -20,11 +20,12 @@ from ..findings.claims.claim import Claim
 from ..findings.claims.render import render
 from ..findings.claims.tuning import failure_claim, score_claim
 from ..findings.scorecurves import score_curve
-from ..findings.words import counted
+from ..findings.words import counted, fine_tuned_name
 from ..inference.estimate import Estimate, Interval
 from ..inference.scoring import several_groups
 from ..lazy import torch
-from ..store.entry import read_entry
+from ..store.entry import RECORD, read_entry
+from ..store.files import as_written, read_record
 from ..store.outfolder import RESULT, TABLE, check_earlier, check_foreign, deliver, listed, make_folder
 from .evaluation import Evaluation, plain, sentences_of, write_document
 from .recipe import Recipe
@@ -69,6 +70,22 @@ class Failure(str):
 def read_failure(record: Mapping[str, Any]) -> Failure | None:
     """Read the failure of a run from its record."""
     return Failure(record["failure"]) if record.get("failure") else None
+
+
+def stored_name(folder: Path) -> str:
+    """Name a fine-tuned model in a store by its training; empty for any other folder."""
+    if read_record(folder / RECORD).get("address") != folder.name or not (folder / RUN).is_file():
+        return ""
+    record = read_record(folder / RUN)
+    with as_written(folder / RUN):
+        return fine_tuned_name(record["model"], record["task"], record["seeds"]["order"])
+
+
+def train_digest(folder: Path) -> str | None:
+    """The digest of the examples that a model was trained on, where its folder came from a store."""
+    record = read_record(folder / RECORD)
+    with as_written(folder / RECORD):
+        return record.get("specification", {}).get("train")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

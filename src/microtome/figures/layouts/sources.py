@@ -14,7 +14,7 @@ from ...findings.maps import Map
 from ...findings.methods import model_borders
 from ...findings.record import Maps
 from ...findings.results import Result
-from ...findings.words import coverage, over
+from ...findings.words import coverage, fine_tuned_name, over
 from .sheet import Sheet
 
 # Levels that results over several tasks have for each task.
@@ -164,7 +164,8 @@ def tuned_models(results: StudyResultsLike) -> dict[str, TunedModel]:
     tuned = {}
     for result in results.select(verb="finetune"):
         for run in result.document.get("runs", ()):
-            tuned[str(run["address"])] = TunedModel(result.model, result.task, run["seed"])
+            name = fine_tuned_name(str(run["model"]), str(run["task"]), run["seed"])
+            tuned[name] = TunedModel(result.model, result.task, run["seed"])
     return tuned
 
 
