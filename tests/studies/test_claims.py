@@ -10,12 +10,13 @@ from typing import Any
 
 import pytest
 
+import microtome as mt
 from microtome.cli import main
 from microtome.errors import InputError, UnknownNameError
 from microtome.experiments.citations import CITATIONS
 from microtome.findings.results import plain
 from microtome.studies.claims import StudyClaim, claims_of, read_claim, read_claims, shipped_claims
-from microtome.studies.file import read_study, shipped_studies, study_of
+from microtome.studies.file import shipped_studies, study_of
 from microtome.studies.statistics.table import STATISTICS
 
 CLAIM = {
@@ -177,7 +178,7 @@ FULL = [paper for paper in shipped_claims() if "full" in shipped_studies().get(p
 
 @pytest.mark.parametrize("paper", FULL)
 def test_the_full_study_of_a_paper_has_what_its_claims_read(paper: str) -> None:
-    study, sheet = read_study(paper, size="full"), read_claims(paper)
+    study, sheet = mt.study(paper, size="full"), read_claims(paper)
     tables = {*study.experiments, *(table.verb for table in study.experiments.values())}
     for claim in sheet.claims:
         for experiment in filter(None, (claim.experiment, claim.beside)):

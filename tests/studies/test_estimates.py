@@ -1,4 +1,4 @@
-"""Estimates follow from sizes, corrected by the speed of fine-tunings in the store."""
+"""Estimates name the device that they are for, and follow the speed of fine-tunings in the store."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ import pytest
 import cats
 import microtome as mt
 import tiny
+from microtome.studies import estimates
 from microtome.studies.estimates import START, _update_seconds
 
 
@@ -44,9 +45,33 @@ def test_fine_tunings_in_the_store_scale_what_follows_from_sizes(
     slower = seconds / _update_seconds("cpu", 3, 32, 64 * 8)
     assert scaled.hours / alone.hours == pytest.approx(slower, rel=1e-3)
     assert 3600 * alone.hours > START + 1_000 * _update_seconds("cpu", 12, 768, 60 * 32)
-    assert "from sizes alone" in alone.sentence("cpu")
-    assert "from sizes and the speed of 2 fine-tunings here" in scaled.sentence("cpu")
+    assert "from sizes alone" in alone.sentence
+    assert "from sizes and the speed of 2 fine-tunings here" in scaled.sentence
 
 
 def test_those_of_another_device_are_left_out(tuned: tuple[Path, float], tmp_path: Path) -> None:
     assert planned("cuda", tuned[0]) == planned("cuda", tmp_path / "new")
+
+
+GPU = {"gpus": 0.5}
+ASSUMED = "(assumed, as the study names no device; from sizes alone)"
+
+
+@pytest.mark.parametrize(
+    ("more", "driver", "words"),
+    [
+        ({"device": "cpu"}, True, "of one CPU (from sizes alone)"),
+        ({"device": "cuda"}, False, "of one GPU (from sizes alone)"),
+        ({}, False, f"of one CPU {ASSUMED}"),
+        ({}, True, f"of one GPU {ASSUMED}"),
+        ({"resources": {"localize": GPU}}, False, f"of one GPU {ASSUMED}"),
+    ],
+)
+def test_the_device_is_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, more: dict[str, Any], driver: bool, words: str
+) -> None:
+    monkeypatch.setattr(estimates, "DRIVER", tmp_path / ("." if driver else "version"))
+    table = {"models": ["zoo:masked"], "experiments": {"localize": {"on": "hub:texts"}}, **more}
+    estimate = mt.study(table).plan(tmp_path / "s").estimate
+    assert words in estimate.sentence
+    assert estimate.document()["device"] == ("cuda" if "GPU" in words else "cpu")

@@ -10,9 +10,10 @@ from typing import Any
 
 import pytest
 
+import microtome as mt
 from microtome.experiments.table import EXPERIMENTS
 from microtome.studies.estimates import encoder_of_blocks
-from microtome.studies.file import SIZES, read_study, shipped_studies
+from microtome.studies.file import SIZES, shipped_studies
 from microtome.studies.grid import StudyGrid, StudyJob
 
 PAPERS = ("merchant2020", "phang2021", "sajjad2020", "tamkin2020", "wu2020")
@@ -21,16 +22,16 @@ FILES = [(paper, size) for paper in PAPERS for size in SIZES]
 PLAN = """
 import socket, sys
 socket.socket.connect = None
-from microtome.studies.file import read_study, shipped_studies
+from microtome.studies.file import shipped_studies, study
 for paper, sizes in shipped_studies().items():
     for size in sizes:
-        assert read_study(paper, size=size).plan(sys.argv[1]).jobs
+        assert study(paper, size=size).plan(sys.argv[1]).jobs
 assert not {"torch", "transformers", "datasets"} & set(sys.modules)
 """
 
 
 def full(paper: str) -> StudyGrid:
-    return StudyGrid(read_study(paper, size="full"))
+    return StudyGrid(mt.study(paper, size="full"))
 
 
 def of(grid: StudyGrid, table: str) -> list[StudyJob]:
@@ -59,7 +60,7 @@ def test_all_papers_come_in_all_sizes() -> None:
 
 @pytest.mark.parametrize(("paper", "size"), FILES)
 def test_options_of_every_file_fit(paper: str, size: str) -> None:
-    grid = StudyGrid(read_study(paper, size=size))
+    grid = StudyGrid(mt.study(paper, size=size))
     grid.check()
     assert (grid.study.name, grid.study.paper) == (f"{paper}-{size}", paper)
     addresses = [job.address for job in grid.jobs]
@@ -79,7 +80,7 @@ def test_phang_has_72_fine_tunings_576_heads_and_78_spans() -> None:
     assert sum(grid.study.models[job.model].shape[0] for job in of(grid, "truncate")) == 576
     skips = of(grid, "skip")
     assert [job.model for job in skips] == ["roberta"] * 6
-    assert len(StudyGrid(read_study("phang2021", size="core")).tunings) == 45
+    assert len(StudyGrid(mt.study("phang2021", size="core")).tunings) == 45
 
 
 def test_wu_has_91_layers_152_with_baselines_8_fine_tunings_and_40_frozen_ones() -> None:
@@ -130,7 +131,7 @@ def test_sajjad_has_six_strategies_for_three_numbers_of_blocks() -> None:
 
 def test_a_model_of_a_study_can_be_replaced() -> None:
     models = {"mpnet": "zoo:masked"}
-    study = read_study("wu2020", size="available", models=models)
+    study = mt.study("wu2020", size="available", models=models)
     assert {str(job.call["options"]["models"][0]) for job in of(StudyGrid(study), "maps")} == {"zoo:masked"}
 
 
@@ -141,7 +142,7 @@ def above_baseline(document: Mapping[str, Any]) -> bool:
 
 @pytest.mark.slow
 def test_a_small_study_runs_to_its_end(tmp_path: Path) -> None:
-    study = read_study(QUICKEST)
+    study = mt.study(QUICKEST)
     outcome = study.run(tmp_path)
     assert (outcome.failures, outcome.left_out) == ({}, ())
     assert study.status(tmp_path).counts["done"] == outcome.done

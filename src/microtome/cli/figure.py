@@ -43,13 +43,13 @@ class Figure(QuietOption, JsonOption, Tool):
         """Draw, and print the caption and the files."""
         from ..figures.layouts.table import draw_layout
         from ..studies.claims import read_claims
-        from ..studies.file import read_study
+        from ..studies.file import study
         from ..studies.results import open_results
 
         if Path(self.study).is_dir():
             results = open_results(self.study)
         else:
-            results = read_study(self.study, size=self.size, data=self.data).results(self.store)
+            results = study(self.study, size=self.size, data=self.data).results(self.store)
         claims = read_claims(results.claims) if results.claims else None
         chosen: dict[str, Any] = {name: getattr(self, name) for name in ("wide", "model", "task", "measure")}
         figure, beside = draw_layout(

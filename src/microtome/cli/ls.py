@@ -319,15 +319,15 @@ def _measured(value: float | None, write: Callable[[float], str] = "{:.3f}".form
 def _studies() -> Listing:
     """List the studies that come with the package, with the sizes of each."""
     from ..studies.claims import read_claims, shipped_claims
-    from ..studies.file import read_study, shipped_studies
+    from ..studies.file import shipped_studies, study
 
     studies = []
     for name, sizes in shipped_studies().items():
         for size in sizes:
-            study = read_study(name, size=size)
-            counts = {what: len(getattr(study, what)) for what in ("models", "tasks", "experiments")}
+            content = study(name, size=size)
+            counts = {what: len(getattr(content, what)) for what in ("models", "tasks", "experiments")}
             claims = len(read_claims(name).claims) if name in shipped_claims() else 0
-            studies.append({"study": name, "size": size, "title": study.title, **counts, "claims": claims})
+            studies.append({"study": name, "size": size, "title": content.title, **counts, "claims": claims})
     columns: Columns = {
         "study": "study",
         "size": "size",

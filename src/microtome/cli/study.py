@@ -51,9 +51,9 @@ class StudyTool(QuietOption, JsonOption, Tool):
 
     def opened(self) -> Study:
         """The study, with the models and data that were asked for."""
-        from ..studies.file import read_study
+        from ..studies.file import study
 
-        return read_study(self.study, size=self.size, data=self.data, models=self.model)
+        return study(self.study, size=self.size, data=self.data, models=self.model)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -90,7 +90,7 @@ class StudyRun(StudyTool):
         """Run the study, and print what was done and what failed."""
         study, screen = self.opened(), self.screen
         status = study.plan(self.store)
-        screen.note(f"{study.title}: {status.estimate.sentence(study.device)}")
+        screen.note(f"{study.title}: {status.estimate.sentence}")
         names = ("workers", "ray_address", "partition", "pack")
         settings = {name: getattr(self, name) for name in names}
         with screen.working() as progress:
@@ -145,7 +145,7 @@ def _tables(status: StudyStatus) -> Sequence[Table]:
     ]
     notes = [f"{entry['job']} runs on {entry['message']}" for entry in document["running"]]
     notes += [f"{entry['job']} failed: {entry['message']}" for entry in document["failed"]]
-    notes.append(status.estimate.sentence(status.study.device))
+    notes.append(status.estimate.sentence)
     return ((["experiment", "results", *states], rows, notes),)
 
 

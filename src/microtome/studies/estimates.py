@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from functools import lru_cache
+from pathlib import Path
 from statistics import median
 from types import SimpleNamespace
 from typing import Any
@@ -17,7 +18,7 @@ from ..store.files import read_record
 from ..store.shelf import Shelf
 from ..training.recipe import find_recipe
 from .grid import FINETUNE, StudyGrid, StudyJob
-from .values import TOKENS, StudyModel
+from .values import TOKENS, Study, StudyModel
 
 # Seconds of an update per block, and floating-point operations per second, where nothing was measured yet. A
 # GPU is bound by the start of kernels (BERT-base on an H200 made 13 updates a second), a CPU by products.
@@ -39,6 +40,8 @@ LOOKED_AT = 20
 # Entries of the store among which fine-tunings are looked for.
 SEARCHED = 500
 START = 3.0  # seconds of any call
+# What the driver of a GPU shows on Linux, so that torch need not be imported.
+DRIVER = Path("/proc/driver/nvidia/version")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -51,13 +54,16 @@ class StudyEstimate:
     jobs, fine_tunings, updates : int
         Fine-tunings with those inside experiments, and their updates.
     hours : float
-        Of one worker, a GPU where the study runs on one.
+        Of one device.
     bytes : float
         On the disk.
     measured : float
         The share of the hours that follows from finished jobs of the same experiments.
     timed : int
         Fine-tunings in the store whose speed scales the rest; at 0 it follows from sizes alone.
+    device : {"cuda", "cpu"}
+    assumed : bool
+        Whether the study leaves the device open.
     """
 
     jobs: int
@@ -66,24 +72,28 @@ class StudyEstimate:
     hours: float
     bytes: float
     measured: float
-    timed: int = 0
+    timed: int
+    device: str
+    assumed: bool
 
     def document(self) -> dict[str, Any]:
         """Plain data."""
-        names = ("jobs", "fine_tunings", "updates", "hours", "bytes", "measured", "timed")
-        return {name: getattr(self, name) for name in names}
+        return asdict(self)
 
-    def sentence(self, device: str) -> str:
+    @property
+    def sentence(self) -> str:
         """The estimate in words."""
-        worker = "GPU" if device == "cuda" else "CPU" if device == "cpu" else "worker"
-        source = f"from sizes and the speed of {counted(self.timed, 'fine-tuning')} here"
-        if not self.timed:
-            source = "from sizes alone"
+        worker = "GPU" if self.device == "cuda" else "CPU"
+        assumed = "assumed, as the study names no device; " if self.assumed else ""
+        source = "from sizes alone"
+        if self.timed:
+            source = f"from sizes and the speed of {counted(self.timed, 'fine-tuning')} here"
         if self.measured:
             source = f"{self.measured:.0%} from results of the same experiments, the rest {source}"
         return (
             f"left: {self.jobs:,} results, {self.fine_tunings:,} fine-tunings, {self.updates:,} updates; "
-            f"about {duration(3600 * self.hours)} of one {worker} ({source}) and {self.bytes / 1e9:,.1f} GB"
+            f"about {duration(3600 * self.hours)} of one {worker} ({assumed}{source}) "
+            f"and {self.bytes / 1e9:,.1f} GB"
         )
 
 
@@ -103,14 +113,14 @@ def estimate(grid: StudyGrid, left: Sequence[StudyJob], shelf: Shelf) -> StudyEs
     -------
     StudyEstimate
     """
-    measured = _measured(grid, {job.address for job in left}, shelf)
+    measured, device = _measured(grid, {job.address for job in left}, shelf), assumed_device(grid.study)
     scale, timed = 1.0, 0
     if any(job.table not in measured for job in left):
-        scale, timed = _speed(shelf, _device(grid))
+        scale, timed = _speed(shelf, device)
     fine_tunings = updates = 0
     seconds = known = size = 0.0
     for job in left:
-        runs, steps, work = _work(grid, job)
+        runs, steps, work = _work(grid, job, device)
         fine_tunings, updates = fine_tunings + runs, updates + steps
         spent = measured.get(job.table, scale * work)
         seconds += spent
@@ -124,7 +134,17 @@ def estimate(grid: StudyGrid, left: Sequence[StudyJob], shelf: Shelf) -> StudyEs
         bytes=size,
         measured=known / seconds if seconds else 0.0,
         timed=timed,
+        device=device,
+        assumed=grid.study.device == "auto",
     )
+
+
+def assumed_device(study: Study) -> str:
+    """The device of a study; where it leaves it open, a GPU if calls ask for one or this machine has one."""
+    if study.device != "auto":
+        return study.device
+    asks = any(resources.gpus for resources in study.resources.values())
+    return "cuda" if asks or DRIVER.exists() else "cpu"
 
 
 def _measured(grid: StudyGrid, left: set[str], shelf: Shelf) -> dict[str, float]:
@@ -170,16 +190,11 @@ def _update_seconds(device: str, blocks: int, width: int, tokens: float) -> floa
     return PER_BLOCK[device] * blocks + 6 * 12 * blocks * width**2 * tokens / RATES[device]
 
 
-def _device(grid: StudyGrid) -> str:
-    return "cpu" if grid.study.device == "cpu" else "cuda"
-
-
-def _work(grid: StudyGrid, job: StudyJob) -> tuple[int, int, float]:
+def _work(grid: StudyGrid, job: StudyJob, device: str) -> tuple[int, int, float]:
     """Fine-tunings, updates and seconds of a job, from sizes."""
     study = grid.study
     models = [study.models[job.model]] if job.model else list(study.models.values())
     tasks = [study.tasks[job.task]] if job.task else list(study.tasks.values())
-    device = _device(grid)
     seconds, fine_tunings, updates = START, 0, 0
     for model in models[:1]:
         blocks, width = _shape(model)

@@ -84,34 +84,6 @@ def study(
         if size is not None:
             raise must("size", "left out for a study in Python, which has one size", size)
         return study_of(source, data=data, models=models)
-    return read_study(source, size=size, data=data, models=models)
-
-
-def read_study(
-    source: str | os.PathLike[str],
-    *,
-    size: str | None = None,
-    data: str | os.PathLike[str] | None = None,
-    models: Mapping[str, str] = NOTHING,
-) -> Study:
-    """
-    Read a study of the package or a file; see `study`.
-
-    Parameters
-    ----------
-    source : str or path
-        A name of `microtome ls studies`, or a TOML file.
-    size : {"small", "core", "available", "full"}, optional
-        Of a study that comes with the package; small when absent.
-    data : path, optional
-        Folder with the original files of tasks, in place of the hub.
-    models : mapping of str to str
-        Other sources of models of the study, by their names.
-
-    Returns
-    -------
-    Study
-    """
     text = os.fspath(source)
     shipped = shipped_studies()
     if text in shipped:
@@ -156,7 +128,7 @@ def study_of(
     folder : Path, optional
         What relative paths start from; the current folder when absent.
     data, models
-        As in `read_study`.
+        As in `study`.
 
     Returns
     -------
