@@ -246,3 +246,26 @@ def test_a_study_without_claims_has_an_empty_scoreboard(tmp_path: Path) -> None:
     assert found.sentence == "The study has no claims."
     found.csv()
     found.latex()
+
+
+def test_what_was_not_run_says_why(tmp_path: Path) -> None:
+    tables = {
+        "cuts": {"verb": "truncate", "models": ["a"], "tasks": ["t"]},
+        "skip": {"verb": "skip", "models": ["a", "b"], "tasks": ["u"]},
+        "finetune": {"verb": "finetune", "models": ["a"], "tasks": ["t"]},
+    }
+
+    def notes(**changes: Any) -> dict[str, str]:
+        contents = {("cuts", "truncate", "a", "t"): truncated(0.001)}
+        names: dict[str, Any] = {"models": ("a", "b"), "tasks": ("t", "u"), "experiments": tables}
+        results = study(tmp_path, contents, claims=[{**CLAIM, **changes}], **names)
+        return {row.model: row.measured.note for row in scoreboard(results).rows}
+
+    table = "the study's table [{}] leaves {} out".format
+    assert notes()["b"] == table("experiments.cuts", "b")
+    assert notes(models=["a"], against=["b"], most=1)["a"] == table("experiments.cuts", "b")
+    assert notes(tasks=["u"])["a"] == table("experiments.cuts", "u")
+    assert notes(experiment="skip", tasks=["t"])["a"] == table("experiments.skip", "t")
+    assert notes(experiment="finetune")["b"] == table("finetune", "b")
+    assert notes(experiment="skip")["a"] == "there is no result of skip"
+    assert notes(experiment="permute")["a"] == "the study has no experiment permute"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -16,7 +16,7 @@ from ..store.files import read_json, write_whole
 from ..store.outfolder import RESULT
 from ..store.shelf import Shelf
 from .grid import StudyGrid
-from .values import Study
+from .values import NOTHING, Study
 
 INDEX = "study.json"
 FORMAT = "microtome/study/1"
@@ -78,6 +78,8 @@ class StudyResults(Sequence[StudyResult]):
     models, tasks : tuple of str
         Names in the study.
     results : tuple of StudyResult
+    experiments : mapping of str to mapping
+        `verb`, `models` and `tasks` of each experiment of the study, and of its fine-tunings.
     """
 
     name: str
@@ -87,6 +89,7 @@ class StudyResults(Sequence[StudyResult]):
     models: tuple[str, ...]
     tasks: tuple[str, ...]
     results: tuple[StudyResult, ...]
+    experiments: Mapping[str, Mapping[str, Any]] = field(default_factory=lambda: NOTHING)
 
     def __len__(self) -> int:
         return len(self.results)
@@ -131,6 +134,7 @@ class StudyResults(Sequence[StudyResult]):
             **{name: getattr(self, name) for name in ("name", "title", "paper", "claims")},
             "models": list(self.models),
             "tasks": list(self.tasks),
+            "experiments": dict(self.experiments),
             "results": [
                 {**{fact: getattr(result, fact) for fact in facts}, "folder": result.name}
                 for result in self.results
@@ -159,6 +163,8 @@ def read_results(study: Study, shelf: Shelf) -> StudyResults:
         if entry is not None:
             place = (job.table, job.verb, job.model, job.task, job.seed)
             results.append(StudyResult(*place, folder=entry.folder, address=job.address))
+    tables = {"finetune": study.finetune} if study.finetune else {}
+    tables |= study.experiments
     return StudyResults(
         name=study.name,
         title=study.title,
@@ -167,6 +173,14 @@ def read_results(study: Study, shelf: Shelf) -> StudyResults:
         models=tuple(study.models),
         tasks=tuple(study.tasks),
         results=tuple(results),
+        experiments={
+            name: {
+                "verb": getattr(table, "verb", name),
+                "models": list(table.models_only),
+                "tasks": list(table.tasks_only),
+            }
+            for name, table in tables.items()
+        },
     )
 
 
@@ -194,7 +208,7 @@ def open_results(folder: str | os.PathLike[str]) -> StudyResults:
         )
         for entry in index["results"]
     )
-    names = {name: index[name] for name in ("name", "title", "paper", "claims")}
+    names = {name: index[name] for name in ("name", "title", "paper", "claims", "experiments")}
     models, tasks = tuple(index["models"]), tuple(index["tasks"])
     return StudyResults(**names, models=models, tasks=tasks, results=results)
 

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from ..errors import must
-from ..findings.words import counted
+from ..findings.words import counted, listed
 from .board import ALL, Row, Scoreboard, Verdict
 from .board import open_scoreboard as open_scoreboard
 from .claims import ClaimSet, StudyClaim, read_claims, shipped_claims
@@ -109,10 +109,24 @@ def _rows(
             by_task, reasons = {value.task: value for value in others}, [*reasons, *further]
             measured = [difference(v, by_task[v.task]) for v in measured if v.task in by_task]
         if not measured and not reasons:
-            reasons = [f"there is no result of {claim.experiment}"]
+            reasons = [_absence(results, claims.expand([claim.experiment]), [model, *rivals[:1]], tasks)]
         note = "; ".join(dict.fromkeys(reasons))
         rows.append(_row(claim, model, over.over_tasks(measured, share=statistic.share, note=note)))
     return [*rows, _over_models(claim, rows, over)] if len(rows) > 1 else rows
+
+
+def _absence(results: StudyResults, names: Sequence[str], models: Sequence[str], tasks: Sequence[str]) -> str:
+    """Why there is no result: no such table, one that leaves models or tasks out, or nothing run yet."""
+    tables = {n: t for n, t in results.experiments.items() if n in names or t["verb"] in names}
+    if results.experiments and not tables:
+        return f"the study has no experiment {' or '.join(names)}"
+    for name, table in tables.items():
+        absent = [model for model in models if model and model not in table["models"]]
+        absent += [] if set(tasks or table["tasks"]) & set(table["tasks"]) else tasks
+        if absent:
+            place = name if name == "finetune" else f"experiments.{name}"
+            return f"the study's table [{place}] leaves {listed(absent)} out"
+    return f"there is no result of {' or '.join(names)}"
 
 
 def _of(results: StudyResults, names: Sequence[str]) -> StudyResults:
