@@ -19,7 +19,7 @@ help:
 	@echo "make test       all tests of the package"
 	@echo "make test-fast  all but the slow ones"
 	@echo "make test-benchmarks  tests of the scripts in benchmarks/, and of the pages that they write"
-	@echo "make cluster-test  executors on a real Slurm and a Ray cluster, with kill -9 (root, Debian; 40 minutes)"
+	@echo "make cluster-test  executors on a real Slurm and a Ray cluster, with kill -9 (root, Debian; an hour)"
 	@echo "make check      lint, types and import floors"
 	@echo "make format     bring the code into the house form"
 	@echo "make bench      speed and memory, against the hardware and against other packages"
@@ -62,6 +62,7 @@ cluster-test: $(TEST)
 	$(BIN)/python tests/cluster/contract.py
 	$(BIN)/python tests/cluster/real.py
 	$(BIN)/python tests/cluster/kills.py
+	$(BIN)/python tests/cluster/study.py
 
 check: $(LINT)
 	$(BIN)/ruff check .
