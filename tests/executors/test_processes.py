@@ -71,6 +71,18 @@ def test_one_failure_is_one_sentence(tmp_path: Path) -> None:
     assert Shelf(tmp_path / "store").failures()[call["address"]].message == outcome.message
 
 
+def test_a_process_whose_gpu_is_broken_is_replaced(tmp_path: Path) -> None:
+    calls = [call_of("breaking", 0), call_of("plain", 1), call_of("plain", 2)]
+    with open_executor("processes", settings(tmp_path, workers=1)) as executor:
+        executor.submit(calls, Resources())
+        states: dict[str, str] = {}
+        while len(states) < 3:
+            states |= {outcome.address: outcome.state for outcome in executor.outcomes(60)}
+    assert list(states.values()) == ["failed", "done", "done"]
+    failures = Shelf(tmp_path / "store").failures()
+    assert {address: record.attempts for address, record in failures.items()} == {calls[0]["address"]: 1}
+
+
 def test_closing_interrupts_and_what_was_saved_is_resumed(tmp_path: Path) -> None:
     call = call_of("slow", 0, steps=40)
     with open_executor("processes", settings(tmp_path)) as executor:

@@ -143,9 +143,13 @@ class CallTool(QuietOption, Tool):
                 resolve_name(self.function)(request, replace(context, store=self.store, progress=progress))
 
     def _perform_all(self, calls: list[Any], context: Context) -> None:
-        settings = ExecutorSettings(store=self.store, workers=self.processes, perform=self.function)
+        # A single worker sees all GPUs. It is another process, since one call may break them for the next.
+        gpus = None if self.processes > 1 else 0
+        settings = ExecutorSettings(
+            store=self.store, workers=self.processes, gpus=gpus, perform=self.function
+        )
         left, problems = len(calls), []
-        with open_executor("processes" if self.processes > 1 else "inline", settings) as executor:
+        with open_executor("processes" if len(calls) > 1 else "inline", settings) as executor:
             executor.submit(calls, Resources())
             while left:
                 for outcome in executor.outcomes(60.0):

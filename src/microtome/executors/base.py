@@ -84,12 +84,15 @@ class Outcome:
     address: str
     state: State
     message: str = ""
+    broken : bool
+        Whether its process can perform no other call, as after an error of a GPU.
     seconds: float = 0.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ExecutorSettings:
     """
+    broken: bool = False
     Settings of all executors; each reads those that concern it.
 
     Parameters

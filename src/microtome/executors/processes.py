@@ -193,7 +193,7 @@ class ProcessesExecutor(Executor):
             outcome = worker.answer()
             if outcome is not None:
                 self._ended.append(outcome)
-            if ended:
+            if ended or (outcome is not None and outcome.broken):
                 self._drop(worker)
                 if outcome is None and call is not None:
                     self._ended.append(self._outcome_of_dead(worker, call))

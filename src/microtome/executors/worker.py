@@ -48,8 +48,19 @@ def attempt(call: Call, context: Context, perform: str) -> Outcome:
         message = str(error) if isinstance(error, MicrotomeError) else f"{kind}: {error}"
         Shelf(context.store).fail(call["address"], message=message, kind=kind)
         spent = time.monotonic() - start
-        return Outcome(address=call["address"], state="failed", message=message, seconds=spent)
+        broken = _breaks_gpu(error)
+        return Outcome(address=call["address"], state="failed", message=message, seconds=spent, broken=broken)
     return Outcome(address=call["address"], state="done", seconds=time.monotonic() - start)
+
+
+def _breaks_gpu(error: BaseException | None) -> bool:
+    """Whether an error, or one that it follows from, makes CUDA fail for good in this process."""
+    while error is not None:
+        # Memory that is not enough is torch.OutOfMemoryError, with other words.
+        if type(error).__name__ == "AcceleratorError" or "CUDA error" in str(error):
+            return True
+        error = error.__cause__ or error.__context__
+    return False
 
 
 def serve(root: str, perform: str) -> None:

@@ -30,6 +30,8 @@ STEP = 0.05  # seconds of a step of a slow call
 LOSSES = 20  # so often is a lost call given again
 PATIENCE = 600.0  # seconds until the twelve calls must have ended
 Interruption = Callable[[int], None]  # of the process that performs a call
+# Processes in which a call has broken the GPU: there, CUDA fails for good.
+_BROKEN: set[int] = set()
 
 
 def call_of(kind: str, number: int, *, steps: int = 0) -> dict[str, Any]:
@@ -38,7 +40,7 @@ def call_of(kind: str, number: int, *, steps: int = 0) -> dict[str, Any]:
 
     Parameters
     ----------
-    kind : {"plain", "failing", "slow", "killed", "preempted"}
+    kind : {"plain", "failing", "slow", "killed", "preempted", "breaking"}
     number : int
         Distinguishes it from others of its kind.
     steps : int
@@ -71,6 +73,12 @@ def perform(call: Mapping[str, Any], context: Context) -> None:
     options = call["options"]
     if call["kind"] == "failing":
         raise InputError(f"number must be that of a call that succeeds, but got {options['number']}.")
+    if call["kind"] == "breaking":
+        _BROKEN.add(os.getpid())
+    if os.getpid() in _BROKEN:
+        import torch
+
+        raise torch.AcceleratorError("CUDA error: device-side assert triggered")
     shelf = Shelf(context.store)
     specification = {key: value for key, value in call.items() if key != "address"}
     with shelf.work(call["address"], kind="contract", specification=specification) as work:
