@@ -51,7 +51,7 @@ def test_a_killed_process_loses_its_call_alone_and_is_replaced(tmp_path: Path) -
         os.kill(begun(tmp_path, calls[0]), signal.SIGKILL)
         (lost,) = executor.outcomes(60)
         assert (lost.address, lost.state) == (calls[0]["address"], "lost")
-        assert "signal 9" in lost.message
+        assert "signal 9 (as where memory runs out: [resources] memory)" in lost.message
         executor.submit([call_of("plain", 1)], Resources())
         (done,) = executor.outcomes(60)
         assert done.state == "done"
@@ -127,15 +127,15 @@ def test_as_many_calls_at_once_as_fit(tmp_path: Path, monkeypatch: pytest.Monkey
             executor.submit(calls, Resources(gpus=2))
 
 
-def test_calls_that_are_larger_than_the_machine_run_alone(tmp_path: Path) -> None:
-    calls = [call_of("plain", k) for k in range(3)]
+@pytest.mark.parametrize("needs", [{"memory": "1000TB"}, {"cpus": 4096}])
+def test_calls_that_are_larger_than_the_machine_are_refused(needs: dict[str, Any], tmp_path: Path) -> None:
     with ProcessesExecutor(settings(tmp_path, workers=None)) as executor:
-        executor.submit(calls, Resources(memory="1000TB"))
-        states = []
-        while len(states) < 3:
-            assert sum(worker.call is not None for worker in executor._workers) <= 1
-            states += [outcome.state for outcome in executor.outcomes(60)]
-    assert states == ["done"] * 3
+        with pytest.raises(InputError, match=rf"which has \d+ CPUs.*needs.*{next(iter(needs.values()))}"):
+            executor.submit([call_of("plain", 1)], Resources(**needs))
+        assert executor.outcomes(1) == []
+    with ProcessesExecutor(settings(tmp_path, workers=1)) as executor:
+        executor.submit([call_of("plain", 1)], Resources(**needs))
+        assert [outcome.state for outcome in executor.outcomes(60)] == ["done"]
 
 
 def test_gpus_that_are_not_there_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -96,6 +96,17 @@ def test_a_model_that_is_not_there_fails_alone(table: dict[str, Any], tmp_path: 
     assert all("no-model" in message for message in outcome.failures.values())
 
 
+def test_a_study_that_needs_more_than_there_is_is_refused_before_it_runs(
+    table: dict[str, Any], tmp_path: Path
+) -> None:
+    study = mt.study({**table, "resources": {"skip": {"memory": "900TB"}}})
+    with pytest.raises(
+        MicrotomeError, match=r"must fit this machine, .* but it needs 1 CPUs, 0 GPUs and 900TB"
+    ):
+        study.run(tmp_path / "s", "processes")
+    assert not Shelf(tmp_path / "s").addresses()
+
+
 def test_status_tells_what_runs_elsewhere(table: dict[str, Any], tmp_path: Path) -> None:
     study = mt.study(table)
     job = study.status(tmp_path / "s").jobs[0].job

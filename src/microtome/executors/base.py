@@ -65,6 +65,11 @@ class Resources:
             raise must("memory", "a number with a unit, such as 4GB", self.memory)
         return int(float(parts[1]) * _BYTES[parts[2].upper()])
 
+    @property
+    def sentence(self) -> str:
+        """What is needed, in words."""
+        return f"{self.cpus} CPUs, {self.gpus:g} GPUs and {self.memory}"
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Outcome:
@@ -79,20 +84,20 @@ class Outcome:
     message : str
         One sentence on a failure.
     seconds : float
+    broken : bool
+        Whether its process can perform no other call, as after an error of a GPU.
     """
 
     address: str
     state: State
     message: str = ""
-    broken : bool
-        Whether its process can perform no other call, as after an error of a GPU.
     seconds: float = 0.0
+    broken: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ExecutorSettings:
     """
-    broken: bool = False
     Settings of all executors; each reads those that concern it.
 
     Parameters
@@ -164,6 +169,9 @@ class Executor(ABC):
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.close()
+
+    def check(self, resources: Resources) -> None:  # noqa: B027 - most cannot say beforehand
+        """Raise if no worker can ever have what a call needs."""
 
     @abstractmethod
     def submit(self, calls: Sequence[Call], resources: Resources) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import selectors
+import signal
 import subprocess
 import sys
 import time
@@ -106,14 +107,23 @@ class ProcessesExecutor(Executor):
         self._ended: list[Outcome] = []
         self._selector = selectors.DefaultSelector()
 
-    def submit(self, calls: Sequence[Call], resources: Resources) -> None:
-        """Take calls, and begin those that fit."""
-        check_calls(calls)
+    def check(self, resources: Resources) -> None:
+        """Raise if a call needs more than this machine has; with --workers, only GPUs count."""
         if resources.gpus > 1 or (resources.gpus and not self._devices):
             raise InputError(
                 f"gpus must be at most {min(1, len(self._devices))} for a call in a process of this machine, "
                 f"which has {len(self._devices)}, but got {resources.gpus:g}."
             )
+        if self.settings.workers is None and (resources.cpus > self._cpus or resources.bytes > self._memory):
+            raise InputError(
+                f"a call must fit this machine, which has {self._cpus} CPUs and "
+                f"{self._memory / 2**30:.1f}GB, but it needs {resources.sentence}; --workers 1 still runs it."
+            )
+
+    def submit(self, calls: Sequence[Call], resources: Resources) -> None:
+        """Take calls, and begin those that fit."""
+        check_calls(calls)
+        self.check(resources)
         self._waiting.setdefault(resources, deque()).extend(calls)
         self._begin()
 
@@ -156,7 +166,7 @@ class ProcessesExecutor(Executor):
         busy = [worker.resources for worker in self._workers if worker.call is not None]
         if len(busy) >= self._most:
             return None
-        if busy and self.settings.workers is None:  # what is larger than the machine runs alone
+        if busy and self.settings.workers is None:
             cpus = sum(part.cpus for part in (resources, *busy))
             if cpus > self._cpus or sum(part.bytes for part in (resources, *busy)) > self._memory:
                 return None
@@ -210,6 +220,7 @@ class ProcessesExecutor(Executor):
             return Outcome(address=call["address"], state="done")
         code = worker.process.returncode
         how = f"signal {-code}" if code < 0 else f"status {code}"
+        how += " (as where memory runs out: [resources] memory)" if code == -signal.SIGKILL else ""
         return Outcome(
             address=call["address"], state="lost", message=f"its process must live on, but ended with {how}."
         )

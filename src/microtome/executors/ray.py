@@ -11,11 +11,13 @@ import json
 import logging
 import os
 import sys
+import time
 from collections.abc import Sequence
 from dataclasses import asdict
 from typing import Any
 
 from ..context import Context
+from ..errors import InputError
 from ..store.shelf import Shelf
 from .base import Call, Executor, ExecutorSettings, Outcome, Resources, check_calls
 from .worker import attempt
@@ -24,6 +26,8 @@ from .worker import attempt
 RETRIES = 8
 # Seconds in which interrupted tasks save their state.
 PATIENCE = 20.0
+# Seconds that nodes have to join the cluster.
+JOINING = 20.0
 # Tasks that Ray has at a time; others wait here.
 MOST = 2000
 
@@ -79,9 +83,28 @@ class RayExecutor(Executor):
         self._running: dict[Any, Call] = {}
         self._tasks: dict[Resources, Any] = {}
 
+    def check(self, resources: Resources) -> None:
+        """Raise if no node of the cluster could ever take a call: Ray would wait without an end."""
+        needs = {"CPU": resources.cpus, "GPU": resources.gpus, "memory": resources.bytes}
+        deadline = time.monotonic() + JOINING
+        while True:
+            nodes = [node["Resources"] for node in self._ray.nodes() if node["Alive"]]
+            if any(all(node.get(name, 0) >= need for name, need in needs.items()) for node in nodes):
+                return
+            if time.monotonic() > deadline:
+                break
+            time.sleep(1.0)
+        cpus, gpus, memory = max([[node.get(name, 0) for name in needs] for node in nodes] or [[0, 0, 0]])
+        raise InputError(
+            f"a call must fit a node of the Ray cluster, the largest of which has {cpus:g} CPUs, "
+            f"{gpus:g} GPUs and {memory / 2**30:.1f}GB, but it needs {resources.sentence}."
+        )
+
     def submit(self, calls: Sequence[Call], resources: Resources) -> None:
         """Take calls, and hand them to Ray."""
         check_calls(calls)
+        if resources not in self._tasks:  # later, nodes that were lost may still come back
+            self.check(resources)
         self._waiting += [(call, resources) for call in calls]
         self._begin()
 

@@ -92,6 +92,8 @@ def run_study(study: Study, on: str, context: Context, **settings: Any) -> Study
     if shelf.has([job.address for job in grid.jobs]) != {job.address for job in grid.jobs}:
         fetch(study)
     with open_executor(on, ExecutorSettings(store=shelf.root, **settings)) as executor:
+        for resources in {grid.resources(job) for job in grid.jobs}:
+            executor.check(resources)
         return _StudyRun(grid, shelf, context, divided=on != SINGLE).complete(executor)
 
 
