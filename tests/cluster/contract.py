@@ -7,14 +7,18 @@ import json
 import shutil
 import tempfile
 import time
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import pytest
 from clusters import kill, place_of
 
+from microtome.errors import MicrotomeError
 from microtome.executors.base import ExecutorSettings, Resources
 from microtome.executors.table import open_executor
-from microtome.testing.executors import call_of, check_executor, steps_of
+from microtome.store.shelf import Shelf
+from microtome.testing.executors import call_of, check_executor, start_driver, steps_of
 
 
 def outlast(settings: ExecutorSettings) -> dict[str, Any]:
@@ -32,6 +36,42 @@ def outlast(settings: ExecutorSettings) -> dict[str, Any]:
     return {"executor": "slurm", "time limit, runs": len(processes), "steps": steps, "seconds": seconds}
 
 
+def refuse(name: str, settings: ExecutorSettings) -> None:
+    """Give a call that fits nowhere: it must be refused, in a sentence that says what it needs."""
+    with open_executor(name, replace(settings, workers=None)) as executor:
+
+        def give() -> None:
+            executor.submit([call_of("plain", 0)], Resources(cpus=4096))
+            executor.outcomes(60.0)
+
+        with pytest.raises(MicrotomeError, match=r"must fit .*4096 CPUs, 0 GPUs and 4GB"):
+            give()
+
+
+def stop_one_of_two(settings: ExecutorSettings) -> dict[str, Any]:
+    """Stop one of two coordinators of the same jobs, which go on; then stop the other, which ends them."""
+    calls, shelf, jobs = (
+        [call_of("slow", k, steps=600) for k in range(2)],
+        Shelf(settings.root),
+        settings.jobs,
+    )
+    shelf.fail(calls[0]["address"], message="it failed before.", kind="InputError")
+    coordinators = []
+    for count in (1, 2):
+        coordinators.append(start_driver("slurm", settings, calls))
+        while len(shelf.running()) < 2 or len([*jobs.glob("slurm/*/waiting/*")]) < count:
+            time.sleep(0.2)
+    before = shelf.running()
+    for coordinator, left in zip(coordinators, (before, {}), strict=True):
+        coordinator.terminate()
+        coordinator.wait(60)
+        time.sleep(15)
+        running = {address: claim.pid for address, claim in shelf.running().items()}
+        assert running == {address: claim.pid for address, claim in left.items()}, running
+    assert not shelf.addresses()
+    return {"executor": "slurm", "stopped": "one of two coordinators", "jobs that went on": len(before)}
+
+
 def main() -> None:
     """Check the executors that are named, and print a line of JSON for each."""
     parser = argparse.ArgumentParser(description=__doc__)
@@ -44,7 +84,9 @@ def main() -> None:
             result = check_executor(
                 name, place.settings(folder / "store"), interruptions=interruptions, steps=200
             )
+            refuse(name, place.settings(folder / "refused"))
             if name == "slurm":
+                print(json.dumps(stop_one_of_two(place.settings(folder / "two"))), flush=True)
                 print(json.dumps(outlast(place.settings(folder / "limit"))), flush=True)
         states = list(result.states.values())
         facts = {"executor": name, "seconds": round(time.monotonic() - start, 1)}

@@ -15,10 +15,12 @@ import subprocess
 import time
 from collections import deque
 from collections.abc import Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass, field
 
 from ..errors import WorkError
 from ..store.address import digest
+from ..store.claims import hold, read_claims
 from ..store.files import write_whole
 from ..store.shelf import Shelf
 from .base import Call, Executor, ExecutorSettings, Outcome, Resources, check_calls
@@ -30,6 +32,10 @@ ASK, LOOK = 5.0, 0.5
 ABSENCES = 2
 # The most jobs of one array (Slurm's MaxArraySize is 1001), and in the queue (MaxJobCount is 10000).
 LONGEST, MOST = 1000, 2000
+# The folder of an array in which coordinators that wait for it have claims.
+CLAIMS = "waiting"
+# Why a job is pending that no node will ever take.
+NEVER = frozenset({"PartitionConfig", "PartitionNodeLimit", "PartitionTimeLimit", "BadConstraints"})
 
 
 @dataclass(slots=True, kw_only=True)
@@ -41,6 +47,8 @@ class Member:
     ----------
     calls : dict of str to Call
         Those that have not ended, by address.
+    needs : str
+        What each of them needs, in words.
     attempts : dict of str to int
         Failures before, by address.
     begun : bool
@@ -50,6 +58,7 @@ class Member:
     """
 
     calls: dict[str, Call]
+    needs: str
     attempts: dict[str, int] = field(default_factory=dict)
     begun: bool = False
     absent: int = 0
@@ -78,6 +87,7 @@ class SlurmExecutor(Executor):
         self._waiting: dict[Resources, deque[Call]] = {}
         self._failures = self._shelf.failures()
         self._asked = 0.0
+        self._claims, self._claimed = ExitStack(), set[str]()
         self._adopted = self._adoptable()
 
     def submit(self, calls: Sequence[Call], resources: Resources) -> None:
@@ -88,7 +98,10 @@ class SlurmExecutor(Executor):
             if key is None:
                 self._waiting.setdefault(resources, deque()).append(call)
             else:
-                self._members.setdefault(key, Member(calls={})).calls[call["address"]] = call
+                member = self._members.setdefault(key, Member(calls={}, needs=resources.sentence))
+                member.calls[call["address"]] = call
+                member.attempts[call["address"]] = self._attempts(call["address"])
+                self._claim(key.partition("/")[0])
         self._begin()
 
     def outcomes(self, timeout: float) -> list[Outcome]:
@@ -103,12 +116,23 @@ class SlurmExecutor(Executor):
             time.sleep(min(LOOK, left))
 
     def close(self) -> None:
-        """Cancel all jobs of calls that have not ended."""
+        """Cancel all jobs of calls that have not ended, but those that another coordinator waits for."""
         self._waiting.clear()
-        names = sorted({f"--name={self._name}-{key.partition('/')[0]}" for key in self._members})
+        tokens = sorted({key.partition("/")[0] for key in self._members})
         self._members.clear()
-        for name in names:
-            subprocess.run(["scancel", "--me", name], capture_output=True, check=False)
+        self._claims.close()
+        for token in tokens:
+            if not read_claims(self._folder / token / CLAIMS):
+                name = f"--name={self._name}-{token}"
+                subprocess.run(["scancel", "--me", name], capture_output=True, check=False)
+
+    def _claim(self, token: str) -> None:
+        """Tell other coordinators that this one waits for the jobs of an array."""
+        if token not in self._claimed:
+            folder = self._folder / token / CLAIMS
+            folder.mkdir(exist_ok=True)
+            self._claims.enter_context(hold(folder / secrets.token_hex(4)))
+            self._claimed.add(token)
 
     def _begin(self) -> None:
         """Submit arrays, as long as the queue is not too full."""
@@ -126,6 +150,7 @@ class SlurmExecutor(Executor):
         token, pack = secrets.token_hex(4), self.settings.pack
         folder = self._folder / token
         folder.mkdir()
+        self._claim(token)
         packs = [calls[start : start + pack] for start in range(0, len(calls), pack)]
         jobs = []
         for number, part in enumerate(packs):
@@ -145,7 +170,9 @@ class SlurmExecutor(Executor):
         for number, part in enumerate(packs):
             addresses = {call["address"]: call for call in part}
             attempts = {name: self._attempts(name) for name in addresses}
-            self._members[f"{token}/{number}"] = Member(calls=addresses, attempts=attempts)
+            self._members[f"{token}/{number}"] = Member(
+                calls=addresses, needs=resources.sentence, attempts=attempts
+            )
 
     def _adoptable(self) -> dict[str, str]:
         """Calls of jobs of this store that Slurm still has, with the job of each."""
@@ -158,16 +185,25 @@ class SlurmExecutor(Executor):
         return jobs
 
     def _queue(self) -> dict[str, str] | None:
-        """States of the jobs of this store that Slurm has, by array and number; None without an answer."""
-        question = ["squeue", "--noheader", "--array", "--me", "--format=%i %T %j"]
+        """
+        States of the jobs of this store that Slurm has, by array and number; None without an answer.
+
+        Raises if one of them will never run.
+        """
+        question = ["squeue", "--noheader", "--array", "--me", "--format=%i %T %j %r"]
         answer = subprocess.run(question, capture_output=True, text=True, check=False)
         if answer.returncode != 0:
             return None
         states = {}
         for line in answer.stdout.splitlines():
-            job, state, name = line.split()
+            job, state, name, reason = line.split(maxsplit=3)
             if name.startswith(f"{self._name}-"):
-                states[f"{name.rpartition('-')[2]}/{job.partition('_')[2] or 0}"] = state
+                states[key := f"{name.rpartition('-')[2]}/{job.partition('_')[2] or 0}"] = state
+                if state == "PENDING" and reason in NEVER and key in self._members:
+                    raise WorkError(
+                        f"a call must fit a node of Slurm's partition, but job {job} would wait for ever "
+                        f"({reason}): it needs {self._members[key].needs}."
+                    )
         return states
 
     def _ended(self) -> list[Outcome]:
