@@ -44,6 +44,18 @@ class DamageWarning(UserWarning):
     """Something in the store is not as it was written."""
 
 
+def sentence_of(error: BaseException) -> str:
+    """
+    Write what went wrong: the sentence of an error of this package, and others with their kind.
+
+    Examples
+    --------
+    >>> sentence_of(ValueError("too large"))
+    'ValueError: too large'
+    """
+    return str(error) if isinstance(error, MicrotomeError) else f"{type(error).__name__}: {error}"
+
+
 def must(argument: str, allowed: str, got: object) -> InputError:
     """
     Write the house sentence for a bad value.

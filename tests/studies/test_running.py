@@ -74,26 +74,45 @@ def test_an_edited_study_keeps_what_is_still_asked_for(table: dict[str, Any], st
 
 
 def test_failures_are_listed_and_the_rest_goes_on(table: dict[str, Any], tmp_path: Path) -> None:
-    tasks = {**table["tasks"], "empty": {"task": str(tmp_path / "nothing.csv"), "column": {"text": "a"}}}
-    (tmp_path / "nothing.csv").write_text("a,b\n")
-    outcome = mt.study({**table, "tasks": tasks}).run(tmp_path / "s")
+    # One label is too few, which is not found in the first line.
+    single = {"task": str(tmp_path / "single.csv"), "column": {"text": "a", "label": "b"}}
+    (tmp_path / "single.csv").write_text("a,b\n" + "a dog,yes\n" * 40)
+    tasks, notes = {**table["tasks"], "empty": single}, []
+    outcome = mt.study({**table, "tasks": tasks}).run(tmp_path / "s", note=notes.append)
     assert outcome.done == 4
-    assert sorted(outcome.failures) == ["finetune/bert/empty/seed-1", "finetune/bert/empty/seed-2"]
-    assert sorted(outcome.left_out) == ["skip/bert/empty", "truncate/bert/empty"]
+    results = [f"finetune/bert/empty/seed-{k}" for k in (1, 2)] + ["skip/bert/empty", "truncate/bert/empty"]
+    assert sorted(outcome.failures) == results
     status = mt.study({**table, "tasks": tasks}).status(tmp_path / "s")
-    assert status.counts["failed"] == 2
-    # Each was tried twice.
-    assert [record.attempts for record in Shelf(tmp_path / "s").failures().values()] == [2, 2]
+    assert status.counts["failed"] == 4
+    # They were not started, and the reason was said before the others were.
+    (note,) = notes
+    assert note.startswith(
+        "empty cannot be had, so that finetune/bert/empty/seed-1, finetune/bert/empty/seed-2,"
+    )
+    assert "must have two labels or more in 'b'" in note
+    assert all("two labels or more" in message for message in outcome.failures.values())
+    assert [record.attempts for record in Shelf(tmp_path / "s").failures().values()] == [1] * 4
     assert all("\n" not in entry.message for entry in status.jobs)
 
 
 def test_a_model_that_is_not_there_fails_alone(table: dict[str, Any], tmp_path: Path) -> None:
-    (tmp_path / "no-model").mkdir()
-    models = {**table["models"], "other": str(tmp_path / "no-model")}
-    outcome = mt.study({**table, "models": models, "experiments": {}}).run(tmp_path / "s")
-    assert outcome.done == 2
+    models = {**table["models"], "other": "nobody/nothing"}
+    study = mt.study({**table, "models": models, "experiments": {"truncate": {"arms": ["untuned"]}}})
+    with pytest.warns(UserWarning, match="other cannot be had, so that finetune/other/moods/seed-1, "):
+        outcome = study.run(tmp_path / "s")
+    assert outcome.done == 3
     assert list(outcome.failures) == ["finetune/other/moods/seed-1", "finetune/other/moods/seed-2"]
-    assert all("no-model" in message for message in outcome.failures.values())
+    assert all("nobody/nothing" in message for message in outcome.failures.values())
+    assert outcome.left_out == ("truncate/other/moods",)
+
+
+def test_what_fails_in_a_call_is_tried_twice(table: dict[str, Any], tmp_path: Path) -> None:
+    (tmp_path / "broken").mkdir()
+    (tmp_path / "broken" / "config.json").write_text("{}")
+    models = {**table["models"], "other": str(tmp_path / "broken")}
+    outcome = mt.study({**table, "models": models, "experiments": {}}).run(tmp_path / "s")
+    assert (outcome.done, len(outcome.failures)) == (2, 2)
+    assert [record.attempts for record in Shelf(tmp_path / "s").failures().values()] == [2, 2]
 
 
 def test_a_study_that_needs_more_than_there_is_is_refused_before_it_runs(

@@ -94,7 +94,8 @@ class StudyRun(StudyTool):
         names = ("workers", "ray_address", "partition", "pack")
         settings = {name: getattr(self, name) for name in names}
         with screen.working() as progress:
-            outcome = study.run(self.store, self.on, context=replace(context, progress=progress), **settings)
+            reporting = replace(context, progress=progress)
+            outcome = study.run(self.store, self.on, context=reporting, note=screen.note, **settings)
         failed = [f"{name} failed: {message}" for name, message in outcome.failures.items()]
         if outcome.left_out:
             failed.append(f"Not run, since they need a failed result: {', '.join(outcome.left_out)}.")

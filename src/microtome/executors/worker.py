@@ -14,7 +14,7 @@ from pkgutil import resolve_name
 from typing import Any
 
 from ..context import Context
-from ..errors import MicrotomeError
+from ..errors import sentence_of
 from ..store.shelf import Shelf
 from ..training.optimization.progress import INTERRUPTED, in_child
 from .base import Call, Outcome
@@ -45,7 +45,7 @@ def attempt(call: Call, context: Context, perform: str) -> Outcome:
         resolve_name(perform)(dict(call), context)
     except Exception as error:
         kind = type(error).__name__
-        message = str(error) if isinstance(error, MicrotomeError) else f"{kind}: {error}"
+        message = sentence_of(error)
         Shelf(context.store).fail(call["address"], message=message, kind=kind)
         spent = time.monotonic() - start
         broken = _breaks_gpu(error)

@@ -147,7 +147,7 @@ def study_of(
             raise unknown("model of the study", name, known)
         if not isinstance(source, str):
             raise must(f"the source of {name}", "a hub id, a folder or zoo:NAME", source)
-        known[name] = StudyModel(name=name, source=_located(source, Path.cwd()))
+        known[name] = _model(name, source, "--model", Path.cwd())
     tasks = {name: _task(name, value, where, folder, root) for name, value in _tables(table, "tasks", where)}
     # A corpus may lie beside the file, among the data or in the current folder.
     places = (folder, *([] if root is None else [Path(root)]), Path.cwd())

@@ -17,6 +17,7 @@ from ..experiments.table import EXPERIMENTS, Entry
 from ..options import is_required, options_of
 from ..store.address import address
 from .fingerprints import fingerprint
+from .sources import check_sources
 from .values import ExperimentTable, Study, StudyModel, StudyTask
 
 FORMAT = "microtome/study-call/1"
@@ -151,6 +152,8 @@ class StudyGrid:
             raise InputError(
                 f"{self.study.name} must have something to run, but it has no models or tasks for it."
             )
+        named = [job.call["options"].get("task") for job in self.jobs]
+        check_sources(self.study, set(_texts(named)))
         for job in self.jobs:
             if job.table in tried:
                 continue

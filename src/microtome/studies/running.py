@@ -3,27 +3,26 @@
 from __future__ import annotations
 
 import time
+import warnings
 from collections import deque
-from collections.abc import Iterable
-from contextlib import suppress
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
 
 from ..context import Context
-from ..errors import MicrotomeError
 from ..executors.base import Executor, ExecutorSettings, Outcome
 from ..executors.table import open_executor
 from ..store.shelf import Shelf
-from ..tasks.table import resolve
-from ..training.opening import open_model, open_task
 from .grid import StudyGrid, StudyJob
+from .sources import fetch
 from .values import Study
 
 # Seconds between looks at workers.
 WAIT = 5.0
 # How often a call is started: a failure is tried once more, and a call whose worker died more often.
 TRIES = {"failed": 2, "lost": 4}
+# Results that are named of those that will fail for one reason.
+SHOWN = 8
 # Executors with several workers, for which jobs are divided into parts.
 SINGLE = "inline"
 
@@ -67,7 +66,9 @@ class StudyOutcome:
         }
 
 
-def run_study(study: Study, on: str, context: Context, **settings: Any) -> StudyOutcome:
+def run_study(
+    study: Study, on: str, context: Context, note: Callable[[str], object] = warnings.warn, **settings: Any
+) -> StudyOutcome:
     """
     Run what the store does not have yet of a study.
 
@@ -80,6 +81,8 @@ def run_study(study: Study, on: str, context: Context, **settings: Any) -> Study
         The name of an executor.
     context : Context
         Its store, and its progress, which is told of results.
+    note : callable
+        Called at once with what cannot be fetched.
     **settings
         Of `ExecutorSettings`, such as workers.
 
@@ -89,12 +92,12 @@ def run_study(study: Study, on: str, context: Context, **settings: Any) -> Study
     """
     grid, shelf = StudyGrid(study), Shelf(context.store)
     grid.check()
-    if shelf.has([job.address for job in grid.jobs]) != {job.address for job in grid.jobs}:
-        fetch(study)
     with open_executor(on, ExecutorSettings(store=shelf.root, **settings)) as executor:
         for resources in {grid.resources(job) for job in grid.jobs}:
             executor.check(resources)
-        return _StudyRun(grid, shelf, context, divided=on != SINGLE).complete(executor)
+        run = _StudyRun(grid, shelf, context, divided=on != SINGLE)
+        run.fetch(note)
+        return run.complete(executor)
 
 
 class _StudyRun:
@@ -116,6 +119,17 @@ class _StudyRun:
         self.started: dict[str, int] = {}
         self.failed: dict[str, str] = {}
 
+    def fetch(self, note: Callable[[str], object]) -> None:
+        """Fetch models and tasks; results that need one that cannot be had fail, and are not started."""
+        left = {a: job.call["options"] for a, job in self.jobs.items() if a not in self.done}
+        for name, reason, users in fetch(self.grid.study, left):
+            names = [self.jobs[address].name for address in users if not self.jobs[address].part_of]
+            more = f" and {len(names) - SHOWN} more" if len(names) > SHOWN else ""
+            note(f"{name} cannot be had, so that {', '.join(names[:SHOWN])}{more} will fail: {reason}")
+            self.failed |= dict.fromkeys(users, reason)
+        for address, reason in self.failed.items():
+            self.shelf.fail(address, message=reason, kind="FetchError")
+
     def complete(self, executor: Executor) -> StudyOutcome:
         """Hand out jobs until none is left that can run."""
         start = time.monotonic()
@@ -128,10 +142,11 @@ class _StudyRun:
                 waiting[address] = needs
                 for need in needs:
                     followers.setdefault(need, []).append(address)
-        running = self._submit(executor, [address for address, needs in waiting.items() if not needs])
-        ended: deque[str] = deque()
-        while running:
-            for outcome in executor.outcomes(WAIT):
+        ended = deque(self.failed)
+        ready = [a for a, needs in waiting.items() if not needs and a not in self.failed]
+        running = self._submit(executor, ready)
+        while running or ended:
+            for outcome in executor.outcomes(WAIT) if running else ():
                 if outcome.address not in running:
                     continue
                 if not self._settled(outcome):
@@ -193,19 +208,3 @@ class _StudyRun:
         results = [address for address, job in self.jobs.items() if not job.part_of]
         ended = sum(address in self.done or address in self.failed for address in results)
         self.context.report("results", ended, len(results))
-
-
-def fetch(study: Study) -> None:
-    """
-    Fetch models and tasks of the hub once, before many workers would do so at the same time.
-
-    What cannot be fetched fails with the results that need it.
-    """
-    for model in study.models.values():
-        if ":" not in model.source and not Path(model.source).is_dir():
-            with suppress(MicrotomeError):
-                open_model(model.reference, context=Context(device="cpu"))
-    for task in study.tasks.values():
-        if task.data is None and resolve(task.task) is not None:
-            with suppress(MicrotomeError):
-                open_task({"name": task.task})

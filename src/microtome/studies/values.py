@@ -110,6 +110,11 @@ class StudyTask:
     examples: int | None = None
     tokens: int = TOKENS
 
+    def __post_init__(self) -> None:
+        for name in ("held_out", "train_size"):
+            if getattr(self, name) is not None:
+                whole_number(f"{name} of {self.name}", getattr(self, name), 1)
+
     @property
     def options(self) -> dict[str, Any]:
         """Options of an experiment that name the task."""
@@ -227,7 +232,7 @@ class Study:
         context : Context, optional
             Its progress is told of results.
         **settings
-            Of `ExecutorSettings`, such as workers=4.
+            Of `ExecutorSettings`, such as workers=4; and note, which is called with what cannot be fetched.
 
         Returns
         -------

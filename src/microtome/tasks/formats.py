@@ -190,6 +190,11 @@ class Records:
             return InputError(f"{self.path} must {must}, but {but}.")
         return self._lines.refuse(must, but)
 
+    def lacks(self, column: str, record: Record) -> InputError:
+        """Return the error about a column that is not in a record."""
+        names = ", ".join(record)
+        return self.refuse(f"have the column {column!r}", f"its columns are {names}")
+
 
 def _labeled(path: Path, column: str, records: Iterator[Record]) -> Iterator[Record]:
     """Add the labels from a separate file."""

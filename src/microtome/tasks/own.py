@@ -77,16 +77,8 @@ def own_task(
     """
     path = Path(source)
     check_plain(path)
-    files = _files(path)
-    for role, column in (("text", text), ("label", label)):
-        if not isinstance(column, str) or not column:
-            column_names = list(next(iter(next(iter(files.values()))), {}))
-            hint = f" ({', '.join(column_names)})" if column_names else ""
-            got = "none is given" if column is None else f"got {shown(column)}"
-            raise InputError(
-                f"{role} must be the name of a column of {source}{hint}, on the command line as --column "
-                f"{role}={column_names[0] if column_names else 'NAME'}, but {got}."
-            )
+    files = table_files(path)
+    _check_named(source, files, {"text": text, "label": label})
     if kind is not None and kind not in SCORES:
         raise must("kind", f"one of {', '.join(SCORES)} for a table of one's own", kind)
     roles = {"text": text, "pair": pair, "label": label, "group": group or text}
@@ -106,7 +98,43 @@ def own_task(
     return cut(table_task, WHOLE, SHARES, seed=seed, others={WHOLE: table_task.readers[WHOLE]})
 
 
-def _files(path: Path) -> dict[str, Records]:
+def check_columns(source: str, columns: Mapping[str, Any], needed: Sequence[str]) -> None:
+    """
+    Raise if a table lacks columns; one example of each file is read.
+
+    Parameters
+    ----------
+    source : str
+    columns : mapping
+        Columns by their roles, among other arguments of `own_task`.
+    needed : sequence of str
+        Roles that must be among them.
+    """
+    files = table_files(Path(source))
+    _check_named(source, files, {role: columns.get(role) for role in needed})
+    for split, records in files.items():
+        record = next(iter(records), {})
+        # A test table may have no labels.
+        roles = ("text", "pair", "group") if split == "test" else ("text", "pair", "group", "label")
+        for column in [columns[role] for role in roles if role in columns]:
+            if record and column not in record:
+                raise records.lacks(column, record)
+
+
+def _check_named(source: str, files: Mapping[str, Records], columns: Mapping[str, Any]) -> None:
+    for role, column in columns.items():
+        if not isinstance(column, str) or not column:
+            column_names = list(next(iter(next(iter(files.values()))), {}))
+            hint = f" ({', '.join(column_names)})" if column_names else ""
+            got = "none is given" if column is None else f"got {shown(column)}"
+            raise InputError(
+                f"{role} must be the name of a column of {source}{hint}, on the command line as --column "
+                f"{role}={column_names[0] if column_names else 'NAME'}, but {got}."
+            )
+
+
+def table_files(path: Path) -> dict[str, Records]:
+    """Find the files of a table, by the names of their splits."""
     if path.is_file():
         return {WHOLE: Records(path=path, format=_format(path))}
     tables: dict[str, Records] = {}
@@ -143,7 +171,7 @@ def _names(records: Records, column: str) -> set[str]:
     names: set[str] = set()
     for record in records:
         if column not in record:
-            raise records.refuse(f"have the column {column!r}", f"its columns are {', '.join(record)}")
+            raise records.lacks(column, record)
         name = as_label(record[column])
         if not name:
             raise records.refuse(f"have a label in {column!r}", "it is empty")
