@@ -131,6 +131,22 @@ def test_each_sentence_stands_once_with_its_evidence_folded(opened: Callable[...
     assert text.count(finding["text"]) == text.count(below["text"]) == 1
 
 
+def test_contents_are_by_experiment_where_a_study_has_them(opened: Callable[..., Any]) -> None:
+    document: Any = page_samples.small()
+    for place, section in enumerate(document["sections"]):
+        section["group"] = "maps" if place else "cuts"
+    page = opened(document)
+    assert page.locator("#contents h3").all_inner_texts() == ["cuts", "maps"]
+    second = document["sections"][1]["id"]
+    assert page.locator(f"[id='{second}'] .eyebrow").inner_text().startswith("maps")
+
+
+def test_what_several_rows_are_of_stands_in_the_first(opened: Callable[..., Any]) -> None:
+    rows = [["One claim.", "a", 1.0], ["One claim.", "b", 2.0], ["Another.", "a", 3.0]]
+    page = opened(page_samples.document([page_samples.scores_section() | {"rows": rows}]))
+    assert go(page, "scores").locator("tbody th").all_inner_texts() == ["One claim.", "", "Another."]
+
+
 def test_provenance_is_a_table(opened: Callable[..., Any]) -> None:
     page = opened(page_samples.small())
     rows = page.locator("#provenance table.origin tr").all_inner_texts()

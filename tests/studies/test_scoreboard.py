@@ -197,7 +197,9 @@ def test_a_scoreboard_survives_its_files(shown: Scoreboard, tmp_path: Path) -> N
     again = open_scoreboard(tmp_path / "board")
     assert again.document() == shown.document()
     assert again.sentence == shown.sentence
-    assert re.match(r"Claims of the study, version 1 \([0-9a-f]{12}\): 1 holds, ", again.sentence)
+    assert re.match(
+        r"Claims of the study, version 1 \([0-9a-f]{12}\), model by model: holds 1, ", again.sentence
+    )
     assert again.document()["format"] == "microtome/scoreboard/1"
     json.dumps(again.document(), allow_nan=False)
     with pytest.raises(InputError, match=r"a folder with scoreboard\.json"):
@@ -261,7 +263,7 @@ def test_what_was_not_run_says_why(tmp_path: Path) -> None:
         results = study(tmp_path, contents, claims=[{**CLAIM, **changes}], **names)
         return {row.model: row.measured.note for row in scoreboard(results).rows}
 
-    table = "the study's table [{}] leaves {} out".format
+    table = 'the study\'s table [{}] leaves out "{}"'.format
     assert notes()["b"] == table("experiments.cuts", "b")
     assert notes(models=["a"], against=["b"], most=1)["a"] == table("experiments.cuts", "b")
     assert notes(tasks=["u"])["a"] == table("experiments.cuts", "u")

@@ -145,14 +145,14 @@ def collect(folder: str | os.PathLike[str], *, date: str = "") -> dict[str, Any]
             "title": f"Report on {place.resolve().name or 'results'}",
             "version": VERSION,
             "made": date,
-            "findings": _in_turns(findings),
+            "findings": in_turns(findings),
             "sections": sections,
             "provenance": provenance,
         }
     )
 
 
-def _in_turns(findings: Sequence[tuple[str, dict[str, Any]]]) -> list[dict[str, Any]]:
+def in_turns(findings: Sequence[tuple[str, dict[str, Any]]]) -> list[dict[str, Any]]:
     """The first of each kind of result, then the second of each; of each kind, what is shown comes first."""
     kinds: dict[str, list[dict[str, Any]]] = {}
     for kind, finding in findings:

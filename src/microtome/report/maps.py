@@ -11,11 +11,11 @@ import numpy as np
 from ..figures.heatmap import color_range
 from ..findings.claims.claim import Claim
 from ..findings.claims.layers import change_cells, claimed_map, map_localization
-from ..findings.claims.stacks import ModelLayers, stack_pairs, stacks_of
+from ..findings.claims.stacks import ModelLayers, model_records, stack_pairs, stacks_of
 from ..findings.maps import Map
 from ..findings.record import Maps
 from ..findings.stackblocks import read_blocks
-from ..findings.words import coverage, listed, number, over
+from ..findings.words import coverage, fine_tuned_name, listed, number, over
 from .sections import Section, Statement, claim_statement, section
 
 # Claims that stand in their section only, not among the findings of all results.
@@ -80,7 +80,7 @@ def _map_part(first: Map, group: Sequence[Map], maps: Maps | None, file: str, la
     names = [stack.model for stack in dict.fromkeys((*lefts, *rights)) if stack.model]
     return section(
         "map",
-        title=f"Similarity of layers: {listed(names) if names else 'the layers'}{label}",
+        title=f"Similarity of layers: {_models(first, names) if names else 'the layers'}{label}",
         model=names[0] if len(names) == 1 else None,
         basis=_basis(group, (*lefts, *rights)),
         file=file,
@@ -98,6 +98,22 @@ def _map_part(first: Map, group: Sequence[Map], maps: Maps | None, file: str, la
         layers={**_layers(first, lefts, "left"), **_layers(first, rights, "right")},
         blocks=[_block(claim, pairs) for claim in claims if claim.kind == "blocks" and _drawn(claim, pairs)],
     )
+
+
+def _models(similarity_map: Map, names: list[str]) -> str:
+    """Models in a title; those that are named by their training by what they have in common."""
+    records = model_records(similarity_map)
+    tuned = {name: fact for name in names if (fact := (records.get(name) or {}).get("tuned"))}
+    models, tasks, seeds = (
+        [*dict.fromkeys(fact.get(key) for fact in tuned.values())] for key in ("model", "task", "seed")
+    )
+    others = [name for name in names if name not in tuned]
+    complete = {fine_tuned_name(*training) for training in product(models, tasks, seeds)} == set(tuned)
+    if len(tuned) < 2 or not complete or others not in ([], models):
+        return listed(names)
+    when = "before and after fine-tuning" if others else "fine-tuned"
+    numbers = f"seed{'s' * (len(seeds) > 1)} {listed([*map(str, seeds)])}"
+    return f"{listed(models)}, {when} on {listed(tasks)} ({numbers})"
 
 
 def _stands_out(claim: Claim, related: Sequence[tuple[ModelLayers, ModelLayers]]) -> bool:

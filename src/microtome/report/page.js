@@ -137,8 +137,8 @@ function makeFindings() {
 function makeContents() {
   const groups = new Map();
   for (const one of DOCUMENT.sections) {
-    const task = one.task || "";
-    groups.set(task, [...(groups.get(task) || []), one]);
+    const group = one.group || one.task || "";
+    groups.set(group, [...(groups.get(group) || []), one]);
   }
   const link = (id, text, model) =>
     el(
@@ -151,11 +151,11 @@ function makeContents() {
         model ? el("small", { text: model }) : null,
       ),
     );
-  const lists = [...groups].map(([task, list]) =>
+  const lists = [...groups].map(([group, list]) =>
     el(
       "div",
       {},
-      task ? el("h3", { text: task }) : null,
+      group ? el("h3", { text: group }) : null,
       el(
         "ul",
         {},

@@ -24,7 +24,6 @@ FORMAT = "microtome/scoreboard/1"
 FILE = "scoreboard.json"
 MOST_NAMES = 6
 ALL = "over models"
-LEAST_MODELS = 3
 Verdict = Literal["holds", "does not hold", "inconclusive", "not run"]
 
 
@@ -105,8 +104,8 @@ class Scoreboard:
         """What the claims are and how many hold."""
         if not self.rows:
             return "The study has no claims."
-        counts = ", ".join(f"{count} {name}" for name, count in self.counts.items())
-        return f"Claims of {self.source}, version {self.version} ({self.digest}): {counts}."
+        counts = ", ".join(f"{name} {count}" for name, count in self.counts.items())
+        return f"Claims of {self.source}, version {self.version} ({self.digest}), model by model: {counts}."
 
     def table(self) -> tuple[list[str], list[list[str]], list[str]]:
         """
@@ -123,7 +122,7 @@ class Scoreboard:
                 row.model or "all",
                 "" if isinstance(row.claim.published, str) else f"{row.claim.published:g}",
                 row.claim.holds_where,
-                _ours(row.measured),
+                ours(row.measured),
                 "/".join(_counts(row.measured)).strip("/"),
                 row.verdict,
             ]
@@ -161,7 +160,7 @@ class Scoreboard:
             published = (
                 row.claim.published if isinstance(row.claim.published, str) else f"{row.claim.published:g}"
             )
-            measured = (row.claim.holds_where, _ours(row.measured), *_counts(row.measured), row.verdict)
+            measured = (row.claim.holds_where, ours(row.measured), *_counts(row.measured), row.verdict)
             cells = (row.claim.id, row.model or "all", published, *measured)
             lines.append(" & ".join(map(escaped, cells)) + r" \\")
         top = [r"\begin{tabular}{llllrrrrl}", r"\toprule", " & ".join(head) + r" \\", r"\midrule"]
@@ -231,7 +230,7 @@ def _stated(claim: StudyClaim) -> str:
     return f"{claim.statement}{published}{source}{'.' if published or source else ''}"
 
 
-def _ours(measured: Measured) -> str:
+def ours(measured: Measured) -> str:
     """The value with its interval, to three decimals where all are below 1."""
     if not math.isfinite(measured.value):
         return ""

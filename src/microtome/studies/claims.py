@@ -18,7 +18,7 @@ from ..experiments.citations import CITATIONS
 from ..store.address import digest
 from ..store.files import disk
 from .statistics.table import STATISTICS
-from .values import NOTHING
+from .values import NOTHING, check_keys
 
 PAPERS = files("microtome.studies").joinpath("papers")
 FILE = "claims.toml"
@@ -184,7 +184,7 @@ def claims_of(table: Mapping[str, Any], where: str) -> ClaimSet:
     -------
     ClaimSet
     """
-    _check(table, ("version", "source", "roles", "claims"), where, "")
+    check_keys(table, ("version", "source", "roles", "claims"), where, "")
     claims = [
         _claim(cell, where, str(table.get("source", "")))
         for record in table.get("claims", ())
@@ -205,16 +205,6 @@ def claims_of(table: Mapping[str, Any], where: str) -> ClaimSet:
     )
 
 
-def _check(table: Any, allowed: Sequence[str], where: str, path: str) -> None:
-    if not isinstance(table, Mapping):
-        raise InputError(
-            f"{path.rstrip('.') or 'the content'} in {where} must be a table, but got {table!r}."
-        )
-    for key in table:
-        if key not in allowed:
-            raise unknown(f"the key {path}{key} in {where}", key, allowed)
-
-
 _KEYS = tuple(f.name for f in fields(StudyClaim))
 _NEEDED = ("id", "statement", "experiment", "statistic")
 
@@ -222,7 +212,7 @@ _NEEDED = ("id", "statement", "experiment", "statistic")
 def _cells(record: Any, where: str) -> list[dict[str, Any]]:
     """The claim, or one for each of its cells."""
     name = str(record.get("id", "?")) if isinstance(record, Mapping) else "?"
-    _check(record, (*_KEYS, "cells"), where, f"claims.{name}.")
+    check_keys(record, (*_KEYS, "cells"), where, f"claims.{name}.")
     if "cells" not in record:
         return [dict(record)]
     shared = {key: value for key, value in record.items() if key != "cells"}
@@ -280,7 +270,7 @@ def _claim(record: Mapping[str, Any], where: str, source: str) -> StudyClaim:
 def _check_arguments(claim: StudyClaim, name: str, where: str) -> None:
     """Refuse arguments that the statistic does not take, and a claim without one that it needs."""
     statistic = STATISTICS[claim.statistic]
-    _check(claim.arguments, [parameter.name for parameter in statistic.parameters], where, f"{name}.")
+    check_keys(claim.arguments, [parameter.name for parameter in statistic.parameters], where, f"{name}.")
     if statistic.pairs != bool(claim.beside):
         needs = "name the other experiment as beside" if statistic.pairs else "have no beside"
         raise InputError(f"{name.removesuffix('.arguments')} in {where} must {needs}, for {claim.statistic}.")
@@ -290,7 +280,7 @@ def _check_arguments(claim: StudyClaim, name: str, where: str) -> None:
     for key, allowed in statistic.allowed.items():
         value = claim.arguments.get(key)
         if isinstance(value, Mapping):
-            _check(value, list(allowed), where, f"{name}.{key}.")
+            check_keys(value, list(allowed), where, f"{name}.{key}.")
             for part, choices in allowed.items():
                 if part in value and choices is not None and value[part] not in choices:
                     raise unknown(f"{name}.{key}.{part} in {where}", value[part], choices)

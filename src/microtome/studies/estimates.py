@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from functools import lru_cache
@@ -141,10 +142,8 @@ def estimate(grid: StudyGrid, left: Sequence[StudyJob], shelf: Shelf) -> StudyEs
 
 def assumed_device(study: Study) -> str:
     """The device of a study; where it leaves it open, a GPU if calls ask for one or this machine has one."""
-    if study.device != "auto":
-        return study.device
     asks = any(resources.gpus for resources in study.resources.values())
-    return "cuda" if asks or DRIVER.exists() else "cpu"
+    return study.device if study.device != "auto" else "cuda" if asks or DRIVER.exists() else "cpu"
 
 
 def _measured(grid: StudyGrid, left: set[str], shelf: Shelf) -> dict[str, float]:
@@ -233,30 +232,19 @@ def _runs(job: StudyJob, blocks: int, task: Any) -> list[tuple[int, int, int]]:
     return [(max(1, count // len(sizes)), recipe.updates(value), recipe.batch) for value in sizes]
 
 
-def _frozen(options: Mapping[str, Any]) -> tuple[tuple[str, Any], ...]:
+def _frozen(options: Mapping[str, Any]) -> str:
     """Options without what names models and tasks, as a key of a cache."""
-    left_out = ("model", "task", "data", "column", "pairs", "held_out")
-    return tuple(
-        (name, tuple(map(_hashable, value)) if isinstance(value, list) else _hashable(value))
-        for name, value in options.items()
-        if name not in left_out
-    )
-
-
-def _hashable(value: Any) -> Any:
-    if isinstance(value, Mapping):
-        return tuple((name, _hashable(part)) for name, part in value.items())
-    return tuple(map(_hashable, value)) if isinstance(value, list) else value
+    left_out = ("model", "task", "data", "column", "pairs", "held_out", "changes")
+    return json.dumps({name: value for name, value in options.items() if name not in left_out})
 
 
 @lru_cache(maxsize=1_000)
-def _grid_runs(verb: str, blocks: int, options: tuple[tuple[str, Any], ...]) -> int:
+def _grid_runs(verb: str, blocks: int, options: str) -> int:
     """The number of fine-tunings of a grid for a model with so many blocks."""
     kind: Any = EXPERIMENTS[verb].load()
     if not hasattr(kind, "grid"):
         return 1
-    values = {name: value for name, value in options if name != "changes"}
-    runs = kind(model="", task="", **values).grid(encoder_of_blocks(blocks))
+    runs = kind(model="", task="", **json.loads(options)).grid(encoder_of_blocks(blocks))
     # Several curves may share a point, such as the model with nothing frozen.
     return len({(run.interventions, run.seed, str(run.options)) for run in runs})
 

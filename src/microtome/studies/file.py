@@ -20,7 +20,7 @@ from ..experiments.table import EXPERIMENTS
 from ..reading import read_numbers
 from ..store.files import disk
 from ..tasks.table import names, resolve
-from .values import NOTHING, ExperimentTable, FineTunings, Study, StudyModel, StudyTask
+from .values import NOTHING, ExperimentTable, FineTunings, Study, StudyModel, StudyTask, check_keys
 
 SIZES = ("small", "core", "available", "full")
 PAPERS = files("microtome.studies").joinpath("papers")
@@ -136,7 +136,7 @@ def study_of(
     """
     folder = Path.cwd() if folder is None else folder
     keys = ("name", "title", "paper", "claims", "data", "level", "device", "threads")
-    _check_keys(table, (*keys, "models", "tasks", "finetune", "experiments", "resources"), where, "")
+    check_keys(table, (*keys, "models", "tasks", "finetune", "experiments", "resources"), where, "")
     data = folder / table["data"] if data is None and "data" in table else data
     root = None if data is None else str(Path(data).resolve())
     if root is not None and not Path(root).is_dir():
@@ -191,16 +191,6 @@ def _claims(table: Mapping[str, Any], folder: Path) -> str | Sequence[Mapping[st
     return claims
 
 
-def _check_keys(table: Any, allowed: Any, where: str, path: str) -> None:
-    if not isinstance(table, Mapping):
-        raise InputError(
-            f"{path.rstrip('.') or 'the content'} in {where} must be a table, but got {table!r}."
-        )
-    for key in table:
-        if key not in allowed:
-            raise unknown(f"the key {path}{key} in {where}", key, allowed)
-
-
 def _tables(table: Mapping[str, Any], name: str, where: str) -> list[tuple[str, Any]]:
     """The tables of one kind; a list of names stands for tables without options."""
     content = table.get(name, {})
@@ -221,7 +211,7 @@ def _tables(table: Mapping[str, Any], name: str, where: str) -> list[tuple[str, 
 
 def _model(name: str, value: Any, where: str, folder: Path) -> StudyModel:
     value = {"source": value} if isinstance(value, str) else value
-    _check_keys(value, [f.name for f in fields(StudyModel) if f.name != "name"], where, f"models.{name}.")
+    check_keys(value, [f.name for f in fields(StudyModel) if f.name != "name"], where, f"models.{name}.")
     if not isinstance(value.get("source"), str):
         raise InputError(f"models.{name} in {where} must have a source: a hub id, a folder or zoo:NAME.")
     source = _located(value["source"], folder)
@@ -234,7 +224,7 @@ def _model(name: str, value: Any, where: str, folder: Path) -> StudyModel:
 
 def _task(name: str, value: Any, where: str, folder: Path, root: str | None) -> StudyTask:
     value = {"task": value} if isinstance(value, str) else value
-    _check_keys(value, [f.name for f in fields(StudyTask) if f.name != "name"], where, f"tasks.{name}.")
+    check_keys(value, [f.name for f in fields(StudyTask) if f.name != "name"], where, f"tasks.{name}.")
     reference = str(value.get("task", name))
     if resolve(reference) is None and reference not in names():
         reference = _located(reference, folder)
@@ -274,7 +264,7 @@ def _experiment(
     options: dict[str, Any] = {
         str(aliases.get(key, key)): part for key, part in value.items() if key not in OWN_KEYS
     }
-    _check_keys(options, [f.name for f, _ in options_of(kind)], where, f"experiments.{name}.")
+    check_keys(options, [f.name for f, _ in options_of(kind)], where, f"experiments.{name}.")
     _check_only(value, f"experiments.{name}", where, models, tasks)
     for declared, _ in options_of(kind):
         key = declared.name
@@ -316,7 +306,7 @@ def _fine_tunings(table: Mapping[str, Any], where: str, models: Any, tasks: Any)
     declared = options_of(EXPERIMENTS["finetune"].load())
     aliases = {str(facts.name or f.name): f.name for f, facts in declared}
     allowed = [name for name in aliases if name not in ("model", "task")]
-    _check_keys(table["finetune"], (*allowed, *aliases.values(), *ONLY), where, "finetune.")
+    check_keys(table["finetune"], (*allowed, *aliases.values(), *ONLY), where, "finetune.")
     value: dict[str, Any] = {str(aliases.get(key, key)): part for key, part in table["finetune"].items()}
     _check_only(value, "finetune", where, models, tasks)
     models, tasks = (
@@ -332,10 +322,10 @@ def _resources(table: Mapping[str, Any], where: str, experiments: Any) -> dict[s
     """Resources by verb or experiment; those under the name "" hold where there are no others."""
     names = [f.name for f in fields(Resources)]
     content = table.get("resources", {})
-    _check_keys(content, content, where, "resources.")
+    check_keys(content, content, where, "resources.")
     tables = {key: value for key, value in content.items() if isinstance(value, Mapping)}
     shared = {key: value for key, value in content.items() if key not in tables}
-    _check_keys(shared, names, where, "resources.")
+    check_keys(shared, names, where, "resources.")
     for part in (shared, *tables.values()):
         for key, value in part.items():
             kinds = str if key == "memory" else int | float
@@ -346,5 +336,5 @@ def _resources(table: Mapping[str, Any], where: str, experiments: Any) -> dict[s
     for key, value in tables.items():
         if key not in experiments and key not in EXPERIMENTS:
             raise unknown(f"the key resources.{key} in {where}", key, (*experiments, *EXPERIMENTS))
-        _check_keys(value, names, where, f"resources.{key}.")
+        check_keys(value, names, where, f"resources.{key}.")
     return {"": Resources(**shared), **{key: Resources(**{**shared, **v}) for key, v in tables.items()}}

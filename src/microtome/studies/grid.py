@@ -181,7 +181,7 @@ class StudyGrid:
         """One job for each model, task and seed that the options name."""
         study, entry = self.study, EXPERIMENTS[table.verb]
         options = {**self._defaults(entry), **table.options}
-        marks = {mark for value in options.values() for mark in _marks(value)}
+        marks = {text for text in _texts(options) if text in OVER}
         for text in _texts(options):
             if MARK.fullmatch(text) and text not in OVER and not text.startswith(TEXT_OF):
                 raise unknown(f"a placeholder of experiments.{table.name} of {study.name}", text, OVER)
@@ -360,17 +360,6 @@ def _text(task: StudyTask) -> str:
     return f"task:{task.task}/{task.text}"
 
 
-def _marks(value: Any) -> Iterator[str]:
-    if isinstance(value, str) and value in OVER:
-        yield value
-    elif isinstance(value, list | tuple):
-        for part in value:
-            yield from _marks(part)
-    elif isinstance(value, Mapping):
-        for part in value.values():
-            yield from _marks(part)
-
-
 def _references(value: Any) -> Iterator[str]:
     """Addresses of the fine-tunings that options name."""
     if isinstance(value, Mapping) and set(value) == {TUNED}:
@@ -384,7 +373,7 @@ def _texts(value: Any) -> Iterator[str]:
     """Texts among the values of options."""
     if isinstance(value, str):
         yield value
-    elif isinstance(value, Mapping | list):
+    elif isinstance(value, Mapping | list | tuple):
         for part in value.values() if isinstance(value, Mapping) else value:
             yield from _texts(part)
 

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import datetime
+import math
 import os
 import shutil
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -12,14 +14,18 @@ from ..errors import InputError, must
 from ..figures.layouts.tables import write_tables
 from ..findings.words import coverage
 from ..report.collecting import collect
-from ..report.sections import section
+from ..report.sections import Statement, section
 from ..report.writing import PAGE, write_page
 from ..store.outfolder import RESULT
 from ..store.shelf import Shelf
-from .board import Row, Scoreboard
+from .board import ALL, Row, Scoreboard
+from .grid import FINETUNE
+from .headlines import STAND, headlines
 from .results import INDEX, StudyResults, open_results, read_results, write_results
 from .scoreboard import scoreboard
 from .values import Study
+
+BOARD = "s0"  # the section of the scoreboard
 
 
 def write_report(study: Study, out: str | os.PathLike[str], shelf: Shelf) -> tuple[Path, StudyResults]:
@@ -61,36 +67,49 @@ def write_report(study: Study, out: str | os.PathLike[str], shelf: Shelf) -> tup
     write_results(results, folder)
     write_tables(results, folder)
     document = {**collect(folder, date=datetime.date.today().isoformat()), "title": study.title}
+    document["sections"] = _grouped(document["sections"], results)
     if study.claims:
         board = scoreboard(results, level=study.level)
         board.save(folder / "scoreboard")
-        document["sections"] = [{"id": "s0", **_board_section(board)}, *document["sections"]]
+        document["sections"] = [{"id": BOARD, **_board_section(board)}, *document["sections"]]
+        document["findings"] = [*headlines(board, BOARD), *document["findings"]]
     return write_page(document, folder / PAGE), results
+
+
+def _grouped(sections: Sequence[dict[str, Any]], results: StudyResults) -> list[dict[str, Any]]:
+    """Sections by experiment, in the order of the study, and fine-tunings last."""
+    tables = {f"{result.name}/{RESULT}": result.table for result in results}
+    order = sorted(dict.fromkeys(tables.values()), key=lambda table: table == FINETUNE)
+    grouped = [{**part, "group": tables[part["file"]]} for part in sections]
+    return sorted(grouped, key=lambda part: order.index(part["group"]))
 
 
 def _board_section(board: Scoreboard) -> dict[str, Any]:
     """The claims that could be judged, as a table of the page."""
     # The verdict stands where a narrow page still shows it.
-    head, rows, _ = board.table()
+    head, rows, notes = board.table()
     shown = ("model", "verdict", "ours", "holds where", "n/seeds/tasks")
     judged = [
         [_stated(row), *(cells[head.index(name)] for name in shown)]
         for row, cells in zip(board.rows, rows, strict=True)
-        if row.verdict != "not run"
+        # Over too few models there is no mean.
+        if row.verdict != "not run" and (row.model != ALL or math.isfinite(row.measured.value))
     ]
     part = section(
         "scores",
         title="Scoreboard of claims",
         basis=f"{board.sentence} A claim holds where the whole interval ({coverage(board.level)}) is within "
-        "its bounds; published numbers are in parentheses; claims that were not run are in the files.",
+        f"its bounds; published numbers are in parentheses; claims that were not run are below. {STAND}",
         file="scoreboard/scoreboard.json",
-        columns=["claim", *shown],
+        statements=[Statement(text=note) for note in notes if note.startswith("Not run")],
+        columns=["claim", "model", "verdict", "measured here", "holds where", "examples/seeds/tasks"],
         rows=judged,
     )
     return dict(part.document)
 
 
 def _stated(row: Row) -> str:
-    """The claim of a row, with the published number where there is one."""
+    """The claim of a row, with its id, and the published number where there is one."""
     claim = row.claim
-    return claim.statement if isinstance(claim.published, str) else f"{claim.statement} ({claim.published:g})"
+    published = "" if isinstance(claim.published, str) else f" ({claim.published:g})"
+    return f"{claim.id}: {claim.statement}{published}"

@@ -163,8 +163,7 @@ def read_results(study: Study, shelf: Shelf) -> StudyResults:
         if entry is not None:
             place = (job.table, job.verb, job.model, job.task, job.seed)
             results.append(StudyResult(*place, folder=entry.folder, address=job.address))
-    tables = {"finetune": study.finetune} if study.finetune else {}
-    tables |= study.experiments
+    tables: dict[str, Any] = {**study.experiments, **({"finetune": study.finetune} if study.finetune else {})}
     return StudyResults(
         name=study.name,
         title=study.title,
@@ -174,12 +173,8 @@ def read_results(study: Study, shelf: Shelf) -> StudyResults:
         tasks=tuple(study.tasks),
         results=tuple(results),
         experiments={
-            name: {
-                "verb": getattr(table, "verb", name),
-                "models": list(table.models_only),
-                "tasks": list(table.tasks_only),
-            }
-            for name, table in tables.items()
+            name: {"verb": getattr(part, "verb", name), "models": part.models_only, "tasks": part.tasks_only}
+            for name, part in tables.items()
         },
     )
 

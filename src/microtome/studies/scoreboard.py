@@ -125,7 +125,8 @@ def _absence(results: StudyResults, names: Sequence[str], models: Sequence[str],
         absent += [] if set(tasks or table["tasks"]) & set(table["tasks"]) else tasks
         if absent:
             place = name if name == "finetune" else f"experiments.{name}"
-            return f"the study's table [{place}] leaves {listed(absent)} out"
+            quoted = listed([f'"{name}"' for name in absent])
+            return f"the study's table [{place}] leaves out {quoted}"
     return f"there is no result of {' or '.join(names)}"
 
 

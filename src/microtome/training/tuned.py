@@ -74,11 +74,9 @@ def read_failure(record: Mapping[str, Any]) -> Failure | None:
 
 def stored_name(folder: Path) -> str:
     """Name a fine-tuned model in a store by its training; empty for any other folder."""
-    if read_record(folder / RECORD).get("address") != folder.name or not (folder / RUN).is_file():
-        return ""
-    record = read_record(folder / RUN)
+    record = read_record(folder / RUN) if read_record(folder / RECORD).get("address") == folder.name else {}
     with as_written(folder / RUN):
-        return fine_tuned_name(record["model"], record["task"], record["seeds"]["order"])
+        return fine_tuned_name(record["model"], record["task"], record["seeds"]["order"]) if record else ""
 
 
 def train_digest(folder: Path) -> str | None:

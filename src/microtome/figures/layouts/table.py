@@ -91,10 +91,7 @@ _ALL = (
         "Scores of heads at every layer: as fine-tuned (UNTUNED), trained further (TUNED), and trained on "
         "the model before fine-tuning (TUNEDORIG).",
         "scores of heads at every layer (of `truncate`)",
-        _curves(
-            "layers kept",
-            {"truncate": lines.arms("UNTUNED", "TUNED", "TUNEDORIG", axis="layers kept")},
-        ),
+        _curves("layers kept", {"truncate": lines.arms("UNTUNED", "TUNED", "TUNEDORIG", axis="layers kept")}),
     ),
     _layout(
         "phang2021:pairs",
@@ -187,10 +184,7 @@ _ALL = (
         "scores of probes (of `probe` for a task) and of re-initialized models (of `reinit`)",
         _curves(
             "layer probed, or blocks that keep their pretrained weights",
-            {
-                "reinit": lines.plans({"progressive": "re-initialized"}, axis=KEPT),
-                "probe": lines.probed,
-            },
+            {"reinit": lines.plans({"progressive": "re-initialized"}, axis=KEPT), "probe": lines.probed},
         ),
     ),
     _layout(

@@ -151,20 +151,7 @@ def table_of(content: Any, tuned: Mapping[str, TunedModel]) -> ResultTable | Non
 
 
 def _result_table(result: Result, tuned: Mapping[str, TunedModel]) -> ResultTable:
-    columns = (
-        "curve",
-        "role",
-        "axis",
-        "x",
-        "value",
-        "low",
-        "high",
-        "band_low",
-        "band_high",
-        "runs",
-        "n",
-        "unit",
-    )
+    columns = ("curve", "role", "axis", "x", "value", *_BOUNDS, "runs", "n", "unit")
     rows = [*_points(result.curves), *(row for span_map in result.spans for row in _spans(span_map))]
     caption = f"{result.experiment.replace('_', ' ').capitalize()} of {result.model}, {result.about}"
     level = next((coverage(part.level) for part in (*result.curves, *result.spans)), "")
@@ -207,17 +194,8 @@ def _spans(span_map: SpanMap) -> Iterator[Sequence[Any]]:
     bounds = [span_map.values, *(getattr(span_map, name) for name in _BOUNDS)]
     for i, j in zip(*np.triu_indices(span_map.depth), strict=True):
         ends = [float(bound[i, j]) for bound in bounds]
-        x = f"{i + 1}-{j + 1}"
-        yield (
-            span_map.name,
-            "cost",
-            "blocks skipped",
-            x,
-            *ends,
-            span_map.seeds,
-            span_map.n,
-            str(span_map.unit),
-        )
+        place = (span_map.name, "cost", "blocks skipped", f"{i + 1}-{j + 1}")
+        yield (*place, *ends, span_map.seeds, span_map.n, str(span_map.unit))
 
 
 def _map_table(maps: Maps, tuned: Mapping[str, TunedModel]) -> ResultTable:

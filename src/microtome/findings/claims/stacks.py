@@ -79,7 +79,7 @@ def stacks_of(similarity_map: Map) -> tuple[list[ModelLayers], list[ModelLayers]
 def _stacks(similarity_map: Map, side: str, prefix: str) -> list[ModelLayers]:
     names: tuple[str, ...] = getattr(similarity_map, side)
     borders = model_borders(names) or {"": 0}
-    records = _model_records(similarity_map)
+    records = model_records(similarity_map)
     stacks = []
     for (model, start), stop, role in zip(
         borders.items(),
@@ -105,7 +105,7 @@ def _stacks(similarity_map: Map, side: str, prefix: str) -> list[ModelLayers]:
     return stacks
 
 
-def _model_records(similarity_map: Map) -> dict[str, Mapping[str, Any]]:
+def model_records(similarity_map: Map) -> dict[str, Mapping[str, Any]]:
     """Provenance of each model; nothing where it does not state which models are fine-tuned."""
     models = similarity_map.provenance.get("models")
     if not isinstance(models, list | tuple):

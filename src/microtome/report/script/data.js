@@ -1,7 +1,7 @@
 // Small tables, and the data of a section as CSV and JSON.
 
 // Some tables come with numbers in words, such as "0.80 [0.75, 0.84]".
-const NUMBER = /^-?[\d.,]+( \[-?[\d.,]+, -?[\d.,]+\])?$/;
+const NUMBER = /^-?[\d.,]+( \[-?[\d.,]+, -?[\d.,]+\]| no interval)?$/;
 
 function drawScores(state, host) {
   const { columns, rows, title } = state.section;
@@ -9,7 +9,9 @@ function drawScores(state, host) {
     const found = rows.map((row) => row[k]).filter((value) => value !== null && value !== "");
     return found.length > 0 && found.every((value) => typeof value === "number" || NUMBER.test(value));
   });
-  const body = rows.map((row) =>
+  // Several rows may be of one thing, which stands in the first of them.
+  const named = (value, k, n) => (k === 0 && n > 0 && rows[n - 1][0] === value ? "" : cell(value));
+  const body = rows.map((row, n) =>
     el(
       "tr",
       {},
@@ -17,7 +19,7 @@ function drawScores(state, host) {
         el(k === 0 ? "th" : "td", {
           scope: k === 0 ? "row" : null,
           class: numeric[k] ? "number" : null,
-          text: numeric[k] ? cell(value).replaceAll("-", MINUS) : cell(value),
+          text: numeric[k] ? cell(value).replaceAll("-", MINUS) : named(value, k, n),
         }),
       ),
     ),

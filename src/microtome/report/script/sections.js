@@ -90,7 +90,7 @@ function makeSection(section) {
   const state = { section, host, body: el("div"), drawn: false, options: {} };
   states.set(section.id, state);
   const heading = freshId();
-  const above = [section.task, section.model]
+  const above = [section.group, section.task, section.model]
     .filter((part) => part && !section.title.includes(part))
     .join(" \u00b7 ");
   const node = el(

@@ -33,11 +33,7 @@ def score(result: StudyResult, *, point: Mapping[str, Any]) -> Value:
 
 
 def score_difference(
-    result: StudyResult,
-    *,
-    first: Mapping[str, Any],
-    second: Mapping[str, Any],
-    of: str = "points",
+    result: StudyResult, *, first: Mapping[str, Any], second: Mapping[str, Any], of: str = "points"
 ) -> Value:
     """
     The score of one point minus that of another.
