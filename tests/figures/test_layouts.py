@@ -7,7 +7,7 @@ import io
 import re
 import warnings
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import product
 from pathlib import Path
 from types import SimpleNamespace
@@ -191,6 +191,15 @@ def test_other_widths(name: str, words: set[str], wide: str, size: int, study: A
     assert float(str(root.get("width")).removesuffix("pt")) / 72 * 25.4 == pytest.approx(size, abs=0.1)
     texts = ["".join(part.itertext()).strip() for part in root.iter("{http://www.w3.org/2000/svg}text")]
     assert words <= set(texts), "text stays text"
+
+
+def test_results_that_were_changed_are_refused_in_one_sentence(study: Any, tmp_path: Path) -> None:
+    one = study.one(verb="truncate")
+    changed = study_of([replace(one, content=replace(one.content, task=3, curves=(3,)))])
+    with pytest.raises(InputError, match="a result of study must be as microtome wrote it"):
+        draw_layout(changed, "phang2021:truncation", tmp_path / "a.png")
+    with pytest.raises(InputError, match="a result of study must be as microtome wrote it"):
+        write_tables(changed, tmp_path)
 
 
 @pytest.mark.parametrize("suffix", FORMATS)

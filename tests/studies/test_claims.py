@@ -12,7 +12,7 @@ import pytest
 
 import microtome as mt
 from microtome.cli import main
-from microtome.errors import InputError, UnknownNameError
+from microtome.errors import InputError, MicrotomeError, UnknownNameError
 from microtome.experiments.citations import CITATIONS
 from microtome.findings.results import plain
 from microtome.studies.claims import StudyClaim, claims_of, read_claim, read_claims, shipped_claims
@@ -110,11 +110,44 @@ def test_misspelt_names_have_a_suggestion(changes: dict[str, Any], words: str) -
         ({"beside": "probe"}, "must have no beside"),
         ({"statistic": "map agreement", "arguments": {}}, "must name the other experiment as beside"),
         ({"arguments": "point"}, "must be a table"),
+        ({"arguments": {"point": "arm"}}, "point in the study must be a table"),
+        ({"arguments": {"point": {"x": 1}}}, "arguments.point in the study must have arm"),
+        ({"arguments": {"point": {"arm": 3}}}, "arguments.point.arm in the study must be a string"),
+        ({"arguments": {"point": {"arm": "a", "x": [1]}}}, "arguments.point.x in the study must be"),
+        ({"arguments": {"point": {"arm": "a", "pick": [1]}}}, "arguments.point.pick in the study must be"),
+        ({"cells": 3}, "cells in the study must be a list of tables"),
+        ({"cells": [3]}, "cells in the study must be a table"),
+        ({"cells": [{"arguments": 3}]}, "arguments in the study must be a table"),
+        ({"least": "much"}, "least in the study must be a number"),
+        ({"most": math.nan}, "most in the study must be a number"),
+        ({"apart": "much"}, "apart in the study must be a number"),
+        ({"published": math.inf}, "published in the study must be a number"),
+        ({"published": [1]}, "published in the study must be a string or a number"),
+        ({"models": "roberta"}, "models in the study must be a list of names"),
+        ({"tasks": [1]}, "tasks in the study must be a list of names"),
+        ({"untrained": "yes"}, "untrained in the study must be true or false"),
+        ({"source": 3}, "source in the study must be a string"),
     ],
 )
 def test_what_a_claim_cannot_be(changes: dict[str, Any], words: str) -> None:
-    with pytest.raises(InputError, match=words):
+    with pytest.raises(MicrotomeError, match=words):
         claims(**changes)
+
+
+@pytest.mark.parametrize(
+    "table, words",
+    [
+        ({"claims": 3}, "claims in it must be a list of tables"),
+        ({"claims": [3]}, "must be a table"),
+        ({"version": "x"}, "version in it must be a whole number"),
+        ({"source": 3}, "source in it must be a string"),
+        ({"roles": [1]}, "roles in it must be a table"),
+        ({"roles": {"masked": "bert"}}, "roles.masked in it must be a list of names"),
+    ],
+)
+def test_what_a_file_of_claims_cannot_be(table: dict[str, Any], words: str) -> None:
+    with pytest.raises(InputError, match=words):
+        claims_of(table, "it")
 
 
 def test_a_claim_has_a_bound() -> None:

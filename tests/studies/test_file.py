@@ -56,14 +56,32 @@ def test_a_list_of_names_stands_for_tables() -> None:
         (changed(models=["./no-such"]), "or a folder that exists"),
         (
             changed(tasks={"polarity": {"column": "x"}}),
-            "column of tasks.polarity in the study must be a table",
+            "tasks.polarity.column in the study must be a table",
         ),
         (changed(finetune=3), "finetune in the study must be a table"),
         (changed(finetune={"seeds": []}), "finetune.seeds must be one or more"),
-        (changed(resources={"memory": 4}), "resources.memory in the study must be a text"),
+        (changed(resources={"memory": 4}), "resources.memory in the study must be a string"),
+        (changed(resources={"minutes": float("nan")}), "resources.minutes in the study must be a whole"),
+        (changed(resources={"gpus": float("inf")}), "resources.gpus in the study must be a number"),
         (changed(resources=3), "resources in the study must be a table"),
         (changed(threads=0), "threads must be"),
+        (changed(threads=999_999), "threads must be"),
         (changed(data="not-there"), "data must be a folder that exists"),
+        (changed(data=3), "data in the study must be a path"),
+        (changed(data="\0"), "data in the study must have no zero byte"),
+        (changed(name=3), "name in the study must be a string"),
+        (changed(title=["a"]), "title in the study must be a string"),
+        (changed(claims=3), "claims of a study must be a name, a file or a list"),
+        (changed(models={1: "zoo:masked"}), "names of models in the study must be"),
+        (changed(models={"a": {"source": "zoo:masked", "revision": 3}}), "models.a.revision in the study"),
+        (changed(tasks={"polarity": {"held_out": 1.5}}), "tasks.polarity.held_out in the study must be"),
+        (changed(tasks={"polarity": {"column": {"text": 3}}}), "polarity.column.text in the study must be"),
+        (changed(tasks={"polarity": {"train_size": -1}}), "train_size of polarity must be"),
+        (changed(tasks=["a" * 300]), "the task of tasks.aaa"),
+        (changed(experiments={"a": {"verb": []}}), "the verb of experiments.a in the study must be one of"),
+        (changed(experiments={"skip": {"tasks_only": [["polarity"]]}}), "tasks_only of experiments.skip"),
+        (changed(experiments={"change": {"on": 3}}), "experiments.change.on in the study must be"),
+        (changed(experiments={"compare": {"models": {"a": 1}}}), "the key experiments.compare.models.a"),
         ({"models": ["zoo:masked"]}, "must have models, and experiments or fine-tunings"),
         (changed(models=3), "models in the study must be tables or a list of names"),
     ],
@@ -87,10 +105,23 @@ def test_studies_that_are_not_there(source: str, size: str | None, message: str)
         mt.study(source, size=size)
 
 
-def test_a_file_that_is_no_toml(tmp_path: Path) -> None:
-    (tmp_path / "a.toml").write_text("models = [")
+@pytest.mark.parametrize("content", ["models = [", "models = " + "[" * 100_000, "level = 1" + "0" * 5_000])
+def test_a_file_that_is_no_toml(content: str, tmp_path: Path) -> None:
+    (tmp_path / "a.toml").write_text(content)
     with pytest.raises(MicrotomeError, match="must be a file in TOML"):
         mt.study(tmp_path / "a.toml")
+
+
+@pytest.mark.parametrize("name", ["a" * 300, "a" * 300 + ".toml"])
+def test_a_name_that_is_too_long_for_a_file(name: str) -> None:
+    with pytest.raises(MicrotomeError, match="must be"):
+        mt.study(name)
+
+
+def test_measures_are_checked_before_anything_runs(tmp_path: Path) -> None:
+    compare = {"models": ["{model}"], "on": "{text}", "rows": "cls", "measures": ["nope"]}
+    with pytest.raises(MicrotomeError, match="measure must be one of"):
+        mt.study(changed(experiments={"compare": compare})).plan(tmp_path)
 
 
 def test_relative_paths_start_from_the_file(tmp_path: Path) -> None:

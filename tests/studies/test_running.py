@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -9,8 +10,10 @@ import pytest
 
 import microtome as mt
 import tiny
+from microtome.cli import main
 from microtome.errors import MicrotomeError
 from microtome.store.shelf import Shelf
+from microtome.studies.results import open_results
 
 
 @pytest.fixture(scope="module")
@@ -156,6 +159,57 @@ def test_the_report_is_written_at_any_time(table: dict[str, Any], store: Path, t
     (tmp_path / "mine" / "letter.txt").write_text("dear")
     with pytest.raises(MicrotomeError, match="new or empty folder"):
         mt.study(table).report(tmp_path / "mine", store)
+
+
+def test_a_report_that_was_interrupted_is_written_again(
+    table: dict[str, Any], store: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def interrupted(*_: Any) -> None:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr("shutil.copyfile", interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            mt.study(table).report(tmp_path / "out", store)
+    assert mt.study(table).report(tmp_path / "out", store).is_file()
+
+
+@pytest.mark.parametrize("folder", ["../mine", ".", "skip/../../mine", "link/mine", 3])
+def test_a_report_removes_nothing_outside_of_it(
+    folder: Any, table: dict[str, Any], store: Path, tmp_path: Path
+) -> None:
+    mt.study(table).report(tmp_path / "out", store)
+    (tmp_path / "mine").mkdir()
+    (tmp_path / "mine" / "result.json").write_text("{}")
+    (tmp_path / "out" / "link").symlink_to(tmp_path)
+    index = json.loads((tmp_path / "out" / "study.json").read_text())
+    index["results"][0]["folder"] = folder
+    (tmp_path / "out" / "study.json").write_text(json.dumps(index))
+    with pytest.raises(MicrotomeError, match=r"must be (below|as microtome)"):
+        mt.study(table).report(tmp_path / "out", store)
+    assert (tmp_path / "mine" / "result.json").is_file()
+
+
+@pytest.mark.parametrize("change", [{"results": 3}, {"models": [[1]]}, {"name": None}, {"title": 3}])
+def test_an_index_that_was_changed_is_refused(
+    change: dict[str, Any], table: dict[str, Any], store: Path, tmp_path: Path
+) -> None:
+    mt.study(table).report(tmp_path / "out", store)
+    index = json.loads((tmp_path / "out" / "study.json").read_text())
+    (tmp_path / "out" / "study.json").write_text(json.dumps({**index, **change}))
+    with pytest.raises(MicrotomeError, match="must be as microtome"):
+        open_results(tmp_path / "out")
+
+
+def test_a_run_with_failures_ends_with_one_sentence(
+    table: dict[str, Any], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "no-model").mkdir()
+    text = f'models = {{ bad = "{tmp_path}/no-model" }}\ntasks = ["polarity"]\nfinetune = {{}}\n'
+    (tmp_path / "mine.toml").write_text(text)
+    assert main(["study", "run", str(tmp_path / "mine.toml"), "--store", str(tmp_path / "s")]) == 1
+    said = capsys.readouterr().err.splitlines()
+    assert said[-1].startswith("microtome: all results of mine must be computed, but 1 ")
 
 
 def test_two_processes_give_the_same_results(table: dict[str, Any], store: Path, tmp_path: Path) -> None:

@@ -206,6 +206,33 @@ def test_a_scoreboard_survives_its_files(shown: Scoreboard, tmp_path: Path) -> N
         open_scoreboard(tmp_path)
 
 
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda document: document["rows"][0].pop("low"),
+        lambda document: document["rows"][0].update(tasks=3),
+        lambda document: document["claims"][0].update(published=[1]),
+        lambda document: document.update(rows=3),
+    ],
+)
+def test_a_scoreboard_that_was_changed_is_refused(change: Any, shown: Scoreboard, tmp_path: Path) -> None:
+    shown.save(tmp_path)
+    document = json.loads((tmp_path / "scoreboard.json").read_text())
+    change(document)
+    (tmp_path / "scoreboard.json").write_text(json.dumps(document))
+    with pytest.raises(InputError, match="must be as microtome wrote it"):
+        open_scoreboard(tmp_path)
+
+
+def test_a_statistic_that_a_result_cannot_have_is_not_run(tmp_path: Path) -> None:
+    named = result(curve("UNTUNED", [0.6, 0.8], ("top", "bottom")))
+    contents = {("truncate", "truncate", "m", "t"): named}
+    board = scoreboard(study(tmp_path, contents, claims=[CLAIM]))
+    (row,) = board.rows
+    assert row.verdict == "not run"
+    assert "cannot be computed" in row.measured.note
+
+
 def test_csv_has_a_line_for_each_row(shown: Scoreboard) -> None:
     records = list(csv.DictReader(io.StringIO(shown.csv())))
     assert len(records) == len(shown.rows)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -46,7 +47,7 @@ class Figure(QuietOption, JsonOption, Tool):
         from ..studies.file import study
         from ..studies.results import open_results
 
-        if Path(self.study).is_dir():
+        if os.path.isdir(self.study):
             results = open_results(self.study)
         else:
             results = study(self.study, size=self.size, data=self.data).results(self.store)

@@ -8,9 +8,8 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
-import typer
-
 from ..context import Context
+from ..errors import WorkError
 from ..executors.table import EXECUTORS
 from ..options import option
 from .show import JsonOption, QuietOption, Table
@@ -102,7 +101,8 @@ class StudyRun(StudyTool):
         total = f"{outcome.done} results computed, {outcome.before} were in the store already."
         screen.listing(outcome.document(), ([], [], [total, *failed]))
         if failed:
-            raise typer.Exit(1)
+            count = len(outcome.failures) + len(outcome.left_out)
+            raise WorkError(f"all results of {study.name} must be computed, but {count} are not: {failed[0]}")
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -16,6 +16,7 @@ from ..checks import several
 from ..context import Context
 from ..errors import must, unknown
 from ..findings.record import with_facts
+from ..measures.table import chosen_all
 from ..options import Option as Option
 from ..options import default_of, is_required, options_of
 from ..options import option as option
@@ -87,6 +88,8 @@ class Experiment(ABC):
         check_value(name, str(option_field.type), value)
         if name.endswith("seeds") and isinstance(value, tuple) and len(set(value)) != (len(value) or -1):
             raise must(name, "one or more, each once", list(value))
+        if name == "measures":
+            chosen_all(value)
         if facts.choices and value == () and default_of(option_field) and not facts.empty:
             raise must(name, f"one or more of {', '.join(facts.choices)}", [])
         limited = facts.choices or facts.least is not None or facts.most is not None

@@ -16,7 +16,7 @@ from ..errors import must
 from ..findings.claims.claim import read_number
 from ..findings.results import plain
 from ..findings.words import between, number
-from ..store.files import read_json, write_whole
+from ..store.files import as_written, read_json, write_whole
 from .claims import StudyClaim, read_claim
 from .statistics.values import Measured
 
@@ -203,18 +203,22 @@ def open_scoreboard(folder: str | os.PathLike[str]) -> Scoreboard:
     document = read_json(file) if file.is_file() else None
     if not isinstance(document, dict) or document.get("format") != FORMAT:
         raise must("a scoreboard", f"a folder with {FILE}, as `Scoreboard.save` writes", os.fspath(folder))
-    claims = {record["id"]: read_claim(record) for record in document["claims"]}
     names = ("name", "title", "source", "version", "digest", "level")
-    rows = tuple(
-        Row(
-            claim=claims[record["claim"]],
-            model=record["model"],
-            measured=_measured(record),
-            verdict=record["verdict"],
+    with as_written(file):
+        claims = {record["id"]: read_claim(record) for record in document["claims"]}
+        rows = tuple(
+            Row(
+                claim=claims[record["claim"]],
+                model=record["model"],
+                measured=_measured(record),
+                verdict=record["verdict"],
+            )
+            for record in document["rows"]
         )
-        for record in document["rows"]
-    )
-    return Scoreboard(**{name: document[name] for name in names}, rows=rows)
+        board = Scoreboard(**{name: document[name] for name in names}, rows=rows)
+        # What cannot be shown is not as it was written.
+        _ = board.document(), board.table(), board.csv(), board.latex()
+    return board
 
 
 def _measured(record: Mapping[str, Any]) -> Measured:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import math
 import os
-import tomllib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from importlib.resources import files
@@ -13,12 +12,14 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
+from ..checks import real_number, whole_number
 from ..errors import InputError, must, unknown
 from ..experiments.citations import CITATIONS
 from ..store.address import digest
 from ..store.files import disk
-from .statistics.table import STATISTICS
-from .values import NOTHING, check_keys
+from .statistics.table import REQUIRED, STATISTICS
+from .tables import check_keys, check_types, names_in, read_toml, types_of
+from .values import NOTHING
 
 PAPERS = files("microtome.studies").joinpath("papers")
 FILE = "claims.toml"
@@ -154,18 +155,14 @@ def read_claims(source: str | os.PathLike[str] | Sequence[Mapping[str, Any]]) ->
     text = os.fspath(source)
     if text in shipped_claims():
         content, where = PAPERS.joinpath(text, FILE).read_bytes(), text
-    elif Path(text).is_file():
+    elif os.path.isfile(text):
         with disk(Path(text)):
             content, where = Path(text).read_bytes(), text
     elif text.endswith(".toml") or "/" in text:
         raise must("claims", "a file that exists, or a name of `microtome ls claims`", text)
     else:
         raise unknown("claims", text, shipped_claims())
-    try:
-        table = tomllib.loads(content.decode())
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as problem:
-        raise InputError(f"{where} must be a file in TOML, but {problem}.") from problem
-    return claims_of(table, where)
+    return claims_of(read_toml(content, where), where)
 
 
 def claims_of(table: Mapping[str, Any], where: str) -> ClaimSet:
@@ -185,11 +182,11 @@ def claims_of(table: Mapping[str, Any], where: str) -> ClaimSet:
     ClaimSet
     """
     check_keys(table, ("version", "source", "roles", "claims"), where, "")
-    claims = [
-        _claim(cell, where, str(table.get("source", "")))
-        for record in table.get("claims", ())
-        for cell in _cells(record, where)
-    ]
+    check_types(table, {"source": "str", "roles": "Mapping[str, Any]"}, where)
+    records, roles, source = table.get("claims", ()), table.get("roles", {}), table.get("source", "")
+    if not isinstance(records, list | tuple):
+        raise must(f"claims in {where}", "a list of tables", records)
+    claims = [_claim(cell, where, source) for record in records for cell in _cells(record, where)]
     ids = [claim.id for claim in claims]
     twice = sorted({one for one in ids if ids.count(one) > 1})
     if twice:
@@ -198,26 +195,33 @@ def claims_of(table: Mapping[str, Any], where: str) -> ClaimSet:
         )
     return ClaimSet(
         name=where,
-        version=int(table.get("version", 1)),
+        version=whole_number(f"version in {where}", table.get("version", 1), 0),
         digest=digest(json.dumps(table, sort_keys=True, default=str).encode())[:12],
-        roles=MappingProxyType({name: tuple(some) for name, some in table.get("roles", {}).items()}),
+        roles=MappingProxyType({name: names_in(roles, name, where, "roles.") for name in roles}),
         claims=tuple(claims),
     )
 
 
 _KEYS = tuple(f.name for f in fields(StudyClaim))
 _NEEDED = ("id", "statement", "experiment", "statistic")
+_BOUNDS = {"least": None, "most": None, "within": 0.0, "apart": 0.0}
+_LISTS = ("models", "against", "tasks")
 
 
 def _cells(record: Any, where: str) -> list[dict[str, Any]]:
     """The claim, or one for each of its cells."""
     name = str(record.get("id", "?")) if isinstance(record, Mapping) else "?"
     check_keys(record, (*_KEYS, "cells"), where, f"claims.{name}.")
+    check_types(record, {"arguments": "Mapping[str, Any]"}, where, f"claims.{name}.")
     if "cells" not in record:
         return [dict(record)]
+    if not isinstance(record["cells"], list | tuple):
+        raise must(f"claims.{name}.cells in {where}", "a list of tables", record["cells"])
     shared = {key: value for key, value in record.items() if key != "cells"}
     out = []
     for cell in record["cells"]:
+        check_keys(cell, cell, where, f"claims.{name}.cells.")
+        check_types(cell, {"arguments": "Mapping[str, Any]"}, where, f"claims.{name}.cells.")
         own = {key: value for key, value in cell.items() if key in _KEYS and key != "arguments"}
         extra = {key: value for key, value in cell.items() if key not in _KEYS}
         merged = _filled({**shared, **own}, extra)
@@ -246,13 +250,22 @@ def _claim(record: Mapping[str, Any], where: str, source: str) -> StudyClaim:
     statistic = record["statistic"]
     if statistic not in STATISTICS:
         raise unknown(f"the statistic of {name} in {where}", statistic, STATISTICS)
-    place = " ".join(filter(None, (source, str(record.get("source", "")))))
+    check_types(record, {"source": "str"}, where, f"{name}.")
+    place = " ".join(filter(None, (source, record.get("source", ""))))
     key = place.partition(" ")[0]
     if key and key not in CITATIONS:
         raise unknown(f"the source of {name} in {where}", key, CITATIONS)
-    lists = {key: tuple(record.get(key, ())) for key in ("models", "against", "tasks")}
-    numbers = {key: float(record[key]) for key in ("least", "most") if key in record}
-    claim = StudyClaim(**{**record, **lists, **numbers, "source": place})
+    lists = {key: names_in(record, key, where, f"{name}.") for key in _LISTS}
+    bounds = {
+        key: real_number(f"{name}.{key} in {where}", record[key], least)
+        for key, least in _BOUNDS.items()
+        if key in record
+    }
+    if isinstance(record.get("published", ""), int | float):
+        real_number(f"{name}.published in {where}", record["published"])
+    check_types(record, types_of(StudyClaim), where, f"{name}.")
+    numbers = {key: value for key, value in bounds.items() if key in ("least", "most")}
+    claim = StudyClaim(**{**record, **lists, **bounds, "source": place})
     _check_arguments(claim, f"{name}.arguments", where)
     if claim.within is not None:
         if not isinstance(claim.published, int | float) or numbers:
@@ -277,12 +290,18 @@ def _check_arguments(claim: StudyClaim, name: str, where: str) -> None:
     for parameter in statistic.parameters:
         if parameter.default is parameter.empty and parameter.name not in claim.arguments:
             raise InputError(f"{name} in {where} must have {parameter.name}, which {claim.statistic} needs.")
+    kinds = {parameter.name: str(parameter.annotation) for parameter in statistic.parameters}
+    check_types(claim.arguments, kinds, where, f"{name}.")
     for key, allowed in statistic.allowed.items():
         value = claim.arguments.get(key)
         if isinstance(value, Mapping):
             check_keys(value, list(allowed), where, f"{name}.{key}.")
             for part, choices in allowed.items():
-                if part in value and choices is not None and value[part] not in choices:
-                    raise unknown(f"{name}.{key}.{part} in {where}", value[part], choices)
-        elif value is not None and value not in allowed:
-            raise unknown(f"{name}.{key} in {where}", value, allowed)
+                if part in REQUIRED and part not in value and key != "minus":
+                    raise InputError(f"{name}.{key} in {where} must have {part}.")
+                if isinstance(choices, str):
+                    check_types(value, {part: choices}, where, f"{name}.{key}.")
+                elif part in value and value[part] not in list(choices):
+                    raise unknown(f"{name}.{key}.{part} in {where}", value[part], map(str, choices))
+        elif value is not None and value not in list(allowed):
+            raise unknown(f"{name}.{key} in {where}", value, map(str, allowed))

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import re
-import tomllib
 from collections.abc import Mapping, Sequence
 from dataclasses import fields
 from importlib.resources import files
@@ -13,21 +12,24 @@ from types import MappingProxyType
 from typing import Any
 
 from ..arguments import checked
-from ..checks import check_choice, check_level, several, whole_number
+from ..checks import check_choice, check_level, real_number, several, whole_number
 from ..errors import InputError, must, unknown
 from ..executors.base import Resources
 from ..experiments.table import EXPERIMENTS
 from ..reading import read_numbers
+from ..runtime import MOST_THREADS
 from ..store.files import disk
 from ..tasks.table import names, resolve
-from .values import NOTHING, ExperimentTable, FineTunings, Study, StudyModel, StudyTask, check_keys
+from .tables import check_keys, check_types, read_toml, types_of
+from .values import NOTHING, ExperimentTable, FineTunings, Study, StudyModel, StudyTask
 
 SIZES = ("small", "core", "available", "full")
 PAPERS = files("microtome.studies").joinpath("papers")
 # Names are also those of folders of results.
-_WORDS = {"data": "folder", "column": "table"}
 NAME = re.compile(r"\w[\w.-]*")
 DEVICES = ("auto", "cpu", "cuda")
+MOST = 10_000_000  # CPUs or minutes
+PATH = "str | os.PathLike[str]"
 # Verbs that write files of their own.
 WITHOUT_RESULT = ("extract", "pretrain")
 # Keys of an experiment that are no options of its verb.
@@ -35,6 +37,8 @@ OWN_KEYS = ("verb", "models_only", "tasks_only", "tuned_seeds")
 ONLY = ("models_only", "tasks_only")
 # Options that name a corpus.
 CORPORA = ("on", "inside", "outside")
+# Options that name models.
+MODELS = ("model", "models", "base", "tuned")
 
 
 def shipped_studies() -> Mapping[str, tuple[str, ...]]:
@@ -93,7 +97,7 @@ def study(
         # Samples that come with the package are named beside the file.
         content, where = file.read_bytes(), f"{text}/{size or 'small'}.toml"
         folder = Path(str(PAPERS.joinpath(text)))
-    elif Path(text).is_file():
+    elif os.path.isfile(text):
         if size is not None:
             raise must("size", "left out for a file, which has one size", size)
         with disk(Path(text)):
@@ -102,11 +106,7 @@ def study(
         raise must("a study", "a file that exists, or a name of `microtome ls studies`", text)
     else:
         raise unknown("study", text, shipped)
-    try:
-        table = tomllib.loads(content.decode())
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as problem:
-        raise InputError(f"{where} must be a file in TOML, but {problem}.") from problem
-    return study_of(table, where=where, folder=folder, data=data, models=models)
+    return study_of(read_toml(content, where), where=where, folder=folder, data=data, models=models)
 
 
 def study_of(
@@ -137,6 +137,7 @@ def study_of(
     folder = Path.cwd() if folder is None else folder
     keys = ("name", "title", "paper", "claims", "data", "level", "device", "threads")
     check_keys(table, (*keys, "models", "tasks", "finetune", "experiments", "resources"), where, "")
+    check_types(table, {**dict.fromkeys(("name", "title", "paper"), "str"), "data": PATH}, where)
     data = folder / table["data"] if data is None and "data" in table else data
     root = None if data is None else str(Path(data).resolve())
     if root is not None and not Path(root).is_dir():
@@ -174,7 +175,7 @@ def study_of(
         resources=MappingProxyType(_resources(table, where, experiments)),
         level=level,
         device=str(table.get("device", "auto")),
-        threads=whole_number("threads", table.get("threads", 1), 1),
+        threads=whole_number("threads", table.get("threads", 1), 1, MOST_THREADS),
         folder=folder,
     )
 
@@ -185,6 +186,8 @@ def _claims(table: Mapping[str, Any], folder: Path) -> str | Sequence[Mapping[st
 
     paper = table.get("paper", "")
     claims = table.get("claims", paper if paper in shipped_claims() else ())
+    if not isinstance(claims, str | list | tuple):
+        raise must("claims of a study", "a name, a file or a list of tables", claims)
     claims = _located(claims, folder) if isinstance(claims, str) else claims
     if claims:
         read_claims(claims)
@@ -202,7 +205,7 @@ def _tables(table: Mapping[str, Any], name: str, where: str) -> list[tuple[str, 
         raise InputError(f"{name} in {where} must be tables or a list of names, but got {content!r}.")
     taken: set[str] = set()
     for key, _ in pairs:
-        if not NAME.fullmatch(key) or key in taken:
+        if not isinstance(key, str) or not NAME.fullmatch(key) or key in taken:
             allowed = "different ones of letters, digits, dots and hyphens, which tables can give them"
             raise must(f"names of {name} in {where}", allowed, key)
         taken.add(key)
@@ -214,6 +217,7 @@ def _model(name: str, value: Any, where: str, folder: Path) -> StudyModel:
     check_keys(value, [f.name for f in fields(StudyModel) if f.name != "name"], where, f"models.{name}.")
     if not isinstance(value.get("source"), str):
         raise InputError(f"models.{name} in {where} must have a source: a hub id, a folder or zoo:NAME.")
+    check_types(value, types_of(StudyModel), where, f"models.{name}.")
     source = _located(value["source"], folder)
     if source.startswith((".", "/")) and not Path(source).is_dir():
         raise must(
@@ -225,15 +229,13 @@ def _model(name: str, value: Any, where: str, folder: Path) -> StudyModel:
 def _task(name: str, value: Any, where: str, folder: Path, root: str | None) -> StudyTask:
     value = {"task": value} if isinstance(value, str) else value
     check_keys(value, [f.name for f in fields(StudyTask) if f.name != "name"], where, f"tasks.{name}.")
-    reference = str(value.get("task", name))
+    check_types(value, types_of(StudyTask), where, f"tasks.{name}.")
+    column = value.get("column", {})
+    check_types(column, dict.fromkeys(column, "str"), where, f"tasks.{name}.column.")
+    reference = value.get("task", name)
     if resolve(reference) is None and reference not in names():
         reference = _located(reference, folder)
-    for key, kind in (("data", str), ("column", Mapping)):
-        if key in value and not isinstance(value[key], kind):
-            raise InputError(
-                f"{key} of tasks.{name} in {where} must be a {_WORDS[key]}, but got {value[key]!r}."
-            )
-    if resolve(reference) is None and reference not in names() and not Path(reference).exists():
+    if resolve(reference) is None and reference not in names() and not os.path.exists(reference):
         raise unknown(f"the task of tasks.{name} in {where}", reference, names())
     # Generated tasks and tables of the user have no original files elsewhere.
     data = value.get("data", root if resolve(reference) else None)
@@ -244,7 +246,7 @@ def _task(name: str, value: Any, where: str, folder: Path, root: str | None) -> 
 def _located(source: str, folder: Path) -> str:
     """The whole path of what exists below a folder; anything else as it is."""
     place = folder / source
-    return str(place.resolve()) if place.exists() and (place.is_dir() or place.suffix) else source
+    return str(place.resolve()) if os.path.exists(place) and (place.is_dir() or place.suffix) else source
 
 
 def _experiment(
@@ -255,7 +257,7 @@ def _experiment(
     if not isinstance(value, Mapping):
         raise InputError(f"experiments.{name} in {where} must be a table, but got {value!r}.")
     verb = value.get("verb", name)
-    if verb not in EXPERIMENTS:
+    if not isinstance(verb, str) or verb not in EXPERIMENTS:
         raise unknown(f"the verb of experiments.{name} in {where}", verb, EXPERIMENTS)
     kind = EXPERIMENTS[verb].load()
     aliases = {str(facts.name or f.name): f.name for f, facts in options_of(kind)}
@@ -271,7 +273,12 @@ def _experiment(
         # Several numbers may be written as on the command line: 1-50.
         if "Sequence[int]" in str(declared.type) and isinstance(options.get(key), str):
             options[key] = read_numbers(f"experiments.{name}.{key}", options[key])
+    for key in MODELS:
+        for model in several(options.get(key, ())):
+            if model is not None and not isinstance(model, str):
+                check_keys(model, ("source", "revision", "tokenizer"), where, f"experiments.{name}.{key}.")
     for key in CORPORA:
+        check_types(options, {key: "Sequence[str]"}, where, f"experiments.{name}.")
         if isinstance(options.get(key), str):
             located = (_located(options[key], place) for place in places)
             options[key] = next((place for place in located if place != options[key]), options[key])
@@ -294,7 +301,7 @@ def _seeds(name: str, value: Any) -> tuple[int, ...]:
 def _check_only(value: Mapping[str, Any], place: str, where: str, models: Any, tasks: Any) -> None:
     for key, allowed in {"models_only": models, "tasks_only": tasks}.items():
         for part in several(value.get(key, ())):
-            if part not in allowed:
+            if part not in tuple(allowed):
                 raise unknown(f"{key} of {place} in {where}", part, allowed)
 
 
@@ -327,12 +334,11 @@ def _resources(table: Mapping[str, Any], where: str, experiments: Any) -> dict[s
     shared = {key: value for key, value in content.items() if key not in tables}
     check_keys(shared, names, where, "resources.")
     for part in (shared, *tables.values()):
-        for key, value in part.items():
-            kinds = str if key == "memory" else int | float
-            if not isinstance(value, kinds) or isinstance(value, bool):
-                raise InputError(
-                    f"resources.{key} in {where} must be a {'text' if kinds is str else 'number'}."
-                )
+        check_types(part, {"memory": "str"}, where, "resources.")
+        for key in {"cpus", "minutes"} & set(part):
+            whole_number(f"resources.{key} in {where}", part[key], 1, MOST)
+        if "gpus" in part:
+            real_number(f"resources.gpus in {where}", part["gpus"], 0)
     for key, value in tables.items():
         if key not in experiments and key not in EXPERIMENTS:
             raise unknown(f"the key resources.{key} in {where}", key, (*experiments, *EXPERIMENTS))

@@ -10,9 +10,10 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
+from ..checks import whole_number
 from ..errors import must
 from ..findings.opening import open_found
-from ..store.files import read_json, write_whole
+from ..store.files import as_written, read_json, write_whole
 from ..store.outfolder import RESULT
 from ..store.shelf import Shelf
 from .grid import StudyGrid
@@ -195,27 +196,43 @@ def open_results(folder: str | os.PathLike[str]) -> StudyResults:
     index = read_json(place / INDEX) if (place / INDEX).is_file() else None
     if not isinstance(index, dict) or index.get("format") != FORMAT:
         raise must("the folder of a study", f"one with {INDEX}, as `microtome study report` writes", folder)
-    results = tuple(
-        StudyResult(
-            *(entry[name] for name in ("table", "verb", "model", "task", "seed")),
-            folder=place / entry["folder"],
-            address=entry["address"],
-        )
-        for entry in index["results"]
-    )
-    names = {name: index[name] for name in ("name", "title", "paper", "claims", "experiments")}
-    models, tasks = tuple(index["models"]), tuple(index["tasks"])
-    return StudyResults(**names, models=models, tasks=tasks, results=results)
+    with as_written(place / INDEX):
+        results = tuple(_read_result(place, entry) for entry in index["results"])
+        names = {name: index[name] for name in ("name", "title", "paper", "claims", "experiments")}
+        models, tasks = tuple(index["models"]), tuple(index["tasks"])
+        for value in (*(names[name] for name in ("name", "title", "paper")), *models, *tasks):
+            _check_text(value)
+        return StudyResults(**names, models=models, tasks=tasks, results=results)
+
+
+def _check_text(value: Any) -> None:
+    if not isinstance(value, str):
+        raise TypeError(f"{value!r} is no text")
+
+
+def _read_result(place: Path, entry: Mapping[str, Any]) -> StudyResult:
+    """An entry of the index; its folder is below that of the report, as what is in it may be removed."""
+    for name in ("table", "verb", "model", "task", "address", "folder"):
+        _check_text(entry[name])
+    folder = place / entry["folder"]
+    if place.resolve() not in folder.resolve().parents:
+        raise must("the folder of a result", "below that of the report", entry["folder"])
+    facts = [entry[name] for name in ("table", "verb", "model", "task", "seed")]
+    if facts[-1] is not None:
+        whole_number("seed", facts[-1])
+    return StudyResult(*facts, folder=folder, address=entry["address"])
 
 
 def write_results(results: StudyResults, folder: Path) -> None:
     """Copy results out of the store into a folder, with an index."""
     import shutil
 
+    folder.mkdir(parents=True, exist_ok=True)
+    # The index is first, so that a report that was interrupted can be written again.
+    write_whole(folder / INDEX, [json.dumps(results.document(), indent=1).encode() + b"\n"])
     for result in results:
         place = folder / result.name
         place.mkdir(parents=True, exist_ok=True)
         for file in result.folder.iterdir():
             if file.suffix in (".json", ".parquet") and file.name != "entry.json":
                 shutil.copyfile(file, place / file.name)
-    write_whole(folder / INDEX, [json.dumps(results.document(), indent=1).encode() + b"\n"])

@@ -10,6 +10,8 @@ import numpy as np
 
 from ..errors import must
 from ..findings.words import counted, listed
+from ..store.files import as_written
+from ..store.outfolder import RESULT
 from .board import ALL, Row, Scoreboard, Verdict
 from .board import open_scoreboard as open_scoreboard
 from .claims import ClaimSet, StudyClaim, read_claims, shipped_claims
@@ -171,10 +173,11 @@ def _refusal(results: StudyResults) -> Callable[[StudyResult], str]:
     """Why nothing is concluded from a result: its models do not beat the majority baseline."""
     margins: dict[tuple[str, str], list[float]] = {}
     for result in results.select(verb="finetune"):
-        for run in result.document.get("runs", ()):
-            margin = _above_baseline(run.get("evaluation") or {})
-            if math.isfinite(margin):
-                margins.setdefault((result.model, result.task), []).append(margin)
+        with as_written(result.folder / RESULT):
+            for run in result.document.get("runs", ()):
+                margin = _above_baseline(run.get("evaluation") or {})
+                if math.isfinite(margin):
+                    margins.setdefault((result.model, result.task), []).append(margin)
 
     def refused(result: StudyResult) -> str:
         # A result of several models or tasks rests on all of them.

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from types import MappingProxyType
@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any
 from ..checks import whole_number
 from ..context import Context
 from ..encoders.locations import find_folder
-from ..errors import InputError, unknown
 from ..executors.base import Resources
 from ..store.files import read_record
 from ..store.shelf import Shelf
@@ -113,6 +112,11 @@ class StudyTask:
 
     def __post_init__(self) -> None:
         for name in ("held_out", "train_size"):
+            if getattr(self, name) is not None:
+                whole_number(f"{name} of {self.name}", getattr(self, name), 1)
+
+    def __post_init__(self) -> None:
+        for name in ("held_out", "train_size", "examples", "tokens"):
             if getattr(self, name) is not None:
                 whole_number(f"{name} of {self.name}", getattr(self, name), 1)
 
@@ -262,14 +266,3 @@ class Study:
         from .reporting import write_report
 
         return write_report(self, out, Shelf(store))[0]
-
-
-def check_keys(table: Any, allowed: Collection[str], where: str, path: str) -> None:
-    """Refuse what is no table, and keys of a table that nothing reads."""
-    if not isinstance(table, Mapping):
-        raise InputError(
-            f"{path.rstrip('.') or 'the content'} in {where} must be a table, but got {table!r}."
-        )
-    for key in table:
-        if key not in allowed:
-            raise unknown(f"the key {path}{key} in {where}", key, allowed)

@@ -11,6 +11,7 @@ from types import MappingProxyType
 from typing import Any
 
 from ...errors import unknown
+from ...store.files import as_written
 from . import lines, maps, tables
 from .sheet import SHEETS, Drawing
 from .sources import LayoutSource, StudyResultsLike, tuned_models
@@ -286,7 +287,7 @@ def draw_layout(
     tuple of Path
         The figure, and its caption.
     """
-    entry, tuned = find_layout(layout), tuned_models(results)
+    entry = find_layout(layout)
     if wide not in SHEETS:
         raise unknown("--wide", wide, SHEETS)
     for fact, name in (("model", model), ("task", task)):
@@ -303,6 +304,9 @@ def draw_layout(
         "needs": entry.needs,
         "measure": measure,
     }
-    source = LayoutSource(results=results, sheet=SHEETS[wide], tuned=tuned, claims=claims, **facts)
-    drawing: Any = entry.draw(source)
+    with as_written(Path(f"a result of {results.name}")):
+        source = LayoutSource(
+            results=results, sheet=SHEETS[wide], tuned=tuned_models(results), claims=claims, **facts
+        )
+        drawing: Any = entry.draw(source)
     return drawing.save(Path(out), command)

@@ -19,7 +19,7 @@ from ...findings.maps import Map
 from ...findings.record import Maps
 from ...findings.results import Curve, Result, SpanMap
 from ...findings.words import coverage, number, score_label
-from ...store.files import write_whole
+from ...store.files import as_written, write_whole
 from .sheet import write_caption
 from .sources import (
     LayoutSource,
@@ -126,11 +126,12 @@ def write_tables(results: StudyResultsLike, folder: Path) -> tuple[Path, ...]:
         `table.csv` and `table.tex` in a folder for each result, and those of all fine-tunings.
     """
     written: list[Path] = []
-    tuned = tuned_models(results)
-    tables = [
-        (result.name, table_of(result.content, tuned)) for result in results if result.verb != "finetune"
-    ]
-    scores = tuning_table(results)
+    with as_written(Path(f"a result of {results.name}")):
+        tuned = tuned_models(results)
+        tables = [
+            (result.name, table_of(result.content, tuned)) for result in results if result.verb != "finetune"
+        ]
+        scores = tuning_table(results)
     for name, table in [("finetune", scores), *tables]:
         if table is not None:
             place = folder / name

@@ -10,10 +10,14 @@ from . import curves, maps, quantities
 from .pairs import KINDS, REGIONS
 from .values import Statistic, Value
 
-POINT = {"arm": None, "x": None, "pick": ("first", "last")}
+# Of a table: allowed values of its keys, or their type.
+POINT = {"arm": "str", "x": "float | str", "pick": ("first", "last")}
 CUT = {"first": POINT, "second": POINT, "of": ("points", "score", "room")}
-SPANS = dict.fromkeys(("first", "last", "within", "shortest", "longest", "but"))
-SIDE = {"between": KINDS, "region": REGIONS, "left": None, "right": None, "measure": None}
+SPANS = {"within": "Sequence[float]", **dict.fromkeys(("first", "last", "shortest", "longest", "but"), "int")}
+NAMES = dict.fromkeys(("left", "right"), "Sequence[str]")
+SIDE = {"between": KINDS, "region": REGIONS, **NAMES, "measure": "str"}
+# Keys without which such a table means nothing.
+REQUIRED = frozenset(["arm", "between"])
 SIDES = {"first": SIDE, "minus": SIDE}
 THIRD = ("early", "middle", "late")
 REDUCE = {"reduce": curves.REDUCE}

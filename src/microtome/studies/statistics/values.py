@@ -111,7 +111,7 @@ class Statistic:
     share : bool
         Whether values are 0 or 1, so that their mean over tasks is a share.
     allowed : mapping of str to collection of str
-        Values of arguments; of an argument that is a table, its keys with their values, or None for any.
+        Values of arguments; of an argument that is a table, its keys with their values, or with their type.
     """
 
     name: str
@@ -172,6 +172,9 @@ class Statistic:
                 if not defined:
                     raise NotMeasuredError("undefined")
                 values += defined
+            except (KeyError, TypeError, ValueError, AttributeError, IndexError, ArithmeticError) as problem:
+                # Of a result that was changed, or a claim on a curve of another kind.
+                reasons.append(f"{result.task}: it cannot be computed: {problem!r}".removeprefix(": "))
             except NotMeasuredError as problem:
                 reasons.append(f"{result.task}: {problem}" if result.task else str(problem))
         return values, reasons
