@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import json
+import math
 import os
 import resource
 import signal
@@ -64,7 +65,9 @@ def load_modules(names: Iterable[str]) -> None:
             importlib.import_module(name)
 
 
-def start(action: Callable[[], int], folder: Path, memory: int = MEMORY) -> tuple[int, Path, Path]:
+def start(
+    action: Callable[[], int], folder: Path, memory: int = MEMORY, seconds: float = math.inf
+) -> tuple[int, Path, Path]:
     """
     Begin a piece of work in a child, and say which.
 
@@ -75,6 +78,8 @@ def start(action: Callable[[], int], folder: Path, memory: int = MEMORY) -> tupl
     folder : Path
         Where it works; it is the leader of a group of processes of its own.
     memory : int
+    seconds : float
+        Of processor time.
 
     Returns
     -------
@@ -91,13 +96,13 @@ def start(action: Callable[[], int], folder: Path, memory: int = MEMORY) -> tupl
         warnings.simplefilter("ignore", DeprecationWarning)  # threads of libraries do nothing meanwhile
         process = os.fork()
     if process == 0:
-        _work(action, folder, [handle for handle, _ in files], memory)
+        _work(action, folder, [handle for handle, _ in files], memory, seconds)
     for handle, _ in files:
         os.close(handle)
     return process, files[0][1], files[1][1]
 
 
-def _work(action: Callable[[], int], folder: Path, handles: list[int], memory: int) -> None:
+def _work(action: Callable[[], int], folder: Path, handles: list[int], memory: int, seconds: float) -> None:
     code = ESCAPED
     try:
         os.setsid()
@@ -110,6 +115,8 @@ def _work(action: Callable[[], int], folder: Path, handles: list[int], memory: i
         limit = address_space() + memory
         resource.setrlimit(resource.RLIMIT_AS, (limit, limit))
         resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+        if math.isfinite(seconds):
+            resource.setrlimit(resource.RLIMIT_CPU, (int(seconds), int(seconds) + 1))
         code = action()
         sys.stdout.flush()
         sys.stderr.flush()
@@ -131,7 +138,7 @@ def run(action: Callable[[], int], folder: Path, seconds: float, memory: int = M
     action : callable
     folder : Path
     seconds : float
-        After which it is ended.
+        Of processor time, after which it is ended; one that waits is ended after ten times as many.
     memory : int
 
     Returns
@@ -139,11 +146,12 @@ def run(action: Callable[[], int], folder: Path, seconds: float, memory: int = M
     Ended
     """
     before, begun = resident(), time.monotonic()
-    process, out, err = start(action, folder, memory)
-    hung = not wait_for(process, begun + seconds)
+    process, out, err = start(action, folder, memory, seconds)
+    hung = not wait_for(process, begun + 10 * seconds)
     if hung:
         os.killpg(process, signal.SIGKILL)
     _, status, usage = os.wait4(process, 0)
+    hung |= os.waitstatus_to_exitcode(status) == -signal.SIGXCPU
     end_group(process)
     texts = []
     for path in (out, err):

@@ -15,11 +15,12 @@ from typing import Any
 
 from attack_child import Ended, run, spread
 from attack_samples import FILES, MODELS, ROOT, TASKS
+from attack_studies import bad_studies
 from attack_verbs import Verb, typed, verbs
 
 from microtome.randomness import generator
 
-SECONDS = 60.0  # a wrong request is answered before it is worked on
+SECONDS = 60.0  # of processor time: a wrong request is answered before it is worked on
 MEGABYTES = 1_500
 _WHOLE = ("-1", "1.5", "nan", "inf", "x", "", "9" * 30, "0x10", " ", "1;2")
 _COUNT = ("0", *_WHOLE)
@@ -118,6 +119,16 @@ BAD: Mapping[str, Sequence[str]] = {
     "--rates": ("full", "full=", "nope=1e-3", "full=x", "full=-1", "full=nan", "full=0", "=1"),
     "--match": ("nope", ""),
     "--older-than": ("-1", "x", "nan", "", "inf"),
+    "--layout": ("nope", "", "phang2021", "phang2021:0", "phang2021:99", "wu2020:truncation", "wu2020:"),
+    "--wide": ("nope", "", "column,page", "84"),
+    "--model": ("nope", "", "=", "bert=", "=zoo:masked", "nope=zoo:masked", "bert=zoo:nope", "bert=\udcff"),
+    "--workers": ("0", "-1", "x", "1.5", "", "9" * 30),
+    "--pack": ("0", "-1", "x", "1.5", "", "9" * 30),
+    "--ray-address": ("",),
+    "--partition": ("",),
+    "--processes": ("0", "-1", "x", "1.5", "9" * 30),
+    "--function": ("nope", "", "os:nope", "nope:nope", ":", "os"),
+    "--encoders": ("nope", "", ",", "masked,masked"),
     "--clusters": (),
     "--leave-out": (),
 }
@@ -208,7 +219,8 @@ def _of(verb: Verb, good: Path, bad: Path) -> Iterator[tuple[str, list[str]]]:
     if "--task" in known:
         for name in TASKS:
             yield "bad task", verb.replaced("--task", str(bad / "tasks" / name))
-    if verb.words and verb.words[0].startswith(str(good)) and verb.name not in ("similarity", "report"):
+    others = ("similarity", "report", "figure", "study plan", "study run", "study status", "study report")
+    if verb.words and verb.words[0].startswith(str(good)) and verb.name not in others:
         for name in MODELS:
             yield "bad model", [*verb.name.split(), str(bad / "models" / name), *verb.words[1:]]
         for name in (
@@ -230,15 +242,30 @@ def _of(verb: Verb, good: Path, bad: Path) -> Iterator[tuple[str, list[str]]]:
         for name in _PLACES:
             yield "bad folder", ["report", str(bad / "files" / name)]
         yield "bad folder", ["report", str(good / "mine")]
+    if verb.name.startswith("study") or verb.name == "figure":
+        rest = verb.words[1:]
+        for name in bad_studies():
+            yield "bad study", [*verb.name.split(), str(bad / "studies" / name), *rest]
+        for name in ("nowhere", "phang2012", "phang2021.toml", "", "\udcff", "-", "a" * 300, *_PLACES):
+            place = str(bad / "files" / name) if name in _PLACES else name
+            yield "bad study", [*verb.name.split(), place, *rest]
+        for name in ("broken.toml", "other.toml", "typed.toml"):
+            yield "bad study", [*verb.name.split(), str(bad / "files" / name), *rest]
+    if verb.name == "call":
+        for text in ("", "{", "3", "null", "[]", "[1]", "{}", '{"kind": "nope"}', "@nowhere", "@", "[{}]"):
+            yield "bad call", ["call", text]
     if verb.name in ("store show", "store verify"):
         for address in ("x", "0" * 40, "../..", "\udcff"):
             yield "bad address", [*verb.name.split(), address]
-    if verb.name.startswith("store") and "--store" in known:
+    if verb.name.startswith(("store", "study")) and "--store" in known:
         for place in ("file", str(good / "mine"), "/dev/null"):
             yield "bad store", [*verb.line(), "--store", place]
     if "--out" in known and verb.name not in ("report", "demo", "ls"):
-        for place in _OUTS:
+        for place in (*_OUTS, str(good / "results"), str(good / "a.npy")):
             yield "bad --out", verb.replaced("--out", place)
+
+
+_WITHOUT_OUT = ("store", "ls", "report", "call", "study plan", "study run", "study status")
 
 
 def scene(folder: Path) -> Path:
@@ -289,9 +316,7 @@ def attempt(line: Line, place: Path) -> tuple[str, Ended]:
     """Type a bad command in a process of its own; what is wrong with its end, and the end."""
     here = scene(place)
     words = list(line.words)
-    if line.kind not in ("bad --out", "missing option") and not line.verb.startswith(
-        ("store", "ls", "report")
-    ):
+    if line.kind not in ("bad --out", "missing option") and not line.verb.startswith(_WITHOUT_OUT):
         words += [] if "--out" in words else ["--out", "out"]
     os.environ["MICROTOME_STORE"] = str(place / "store")
     ended = run(typed(words), here, SECONDS)
@@ -311,7 +336,7 @@ def typed_in_a_shell(line: Line, place: Path, closed: str = "") -> str:
             cwd=here,
             env={**os.environ, **source},
             capture_output=True,
-            timeout=2 * SECONDS,
+            timeout=10 * SECONDS,
             check=False,
         )
     except subprocess.TimeoutExpired:

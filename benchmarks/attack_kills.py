@@ -19,17 +19,18 @@ from attack_verbs import requests, typed
 
 from microtome.randomness import generator
 
-SECONDS = 600.0
-PATIENCE = 60.0  # seconds that a process may take to end after SIGTERM
+SECONDS = 3600.0
+PATIENCE = 300.0  # seconds that a process may take to end after SIGTERM
 VERBS = (
     *("similarity", "extract", "compare", "finetune", "evaluate", "truncate", "skip", "freeze", "reinit"),
     *("permute", "drop", "prune", "probe", "change", "domains", "localize", "tuning-methods"),
     *("trajectory", "pretrain"),
-    "report",
+    *("report", "study run", "study report"),
 )
-_WITHOUT_STORE = ("similarity", "evaluate", "report", "pretrain")
+_WITHOUT_STORE = ("similarity", "evaluate", "report", "pretrain", "study report")
 # What a clock says, and what tells of the interruption itself.
 _CLOCK = ("seconds", "created", "finished", "made", "speed", "started", "milliseconds", "resumed")
+# `study run` counts as done before what was done before the interruption: "done" and "before".
 
 
 @dataclass(slots=True, kw_only=True)
@@ -64,7 +65,9 @@ def attempt(verb: str, good: Path, place: Path, *, kills: int, terms: int, seed:
     Trial
     """
     trial = Trial(verb=verb)
-    words = [verb, *requests(good)[verb], "--json", "--out", "out.html" if verb == "report" else "out"]
+    words = [*verb.split(), *requests(good)[verb], "--json"]
+    words += [] if verb == "study run" else ["--out", "out.html" if verb == "report" else "out"]
+    words += ["--store", str(good / "store")] if verb == "study report" else []
     words += [] if verb in _WITHOUT_STORE else ["--store", "store"]
     rng = generator(seed, "attack", "kills", verb)
     begun = time.monotonic()
@@ -179,7 +182,7 @@ def timeless(value: Any) -> Any:
 
 
 def _of_a_clock(key: str) -> bool:
-    return any(word in key for word in _CLOCK)
+    return key in ("done", "before") or any(word in key for word in _CLOCK)
 
 
 def _digest(content: bytes) -> str:

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import attack_studies as studies
 import numpy as np
 from attack_samples import ROOT, of_tests, sentences, table, tagged
 
@@ -344,6 +345,27 @@ READERS: tuple[Reader, ...] = (
     ),
     Reader(name="ELMo (options, hdf5)", make=_make_elmo, read=_model, needs=("h5py",), often=2),
     Reader(name="Transformer ELMo (config, weights)", make=_make_transformer_elmo, read=_model, often=2),
+    Reader(
+        name="study (.toml)",
+        make=studies.make_paper,
+        read=studies.read_study,
+        files=("study.toml",),
+        often=4,
+    ),
+    Reader(
+        name="claims of a study (.toml)",
+        make=studies.make_claims,
+        read=studies.read_claims,
+        files=("claims.toml",),
+        often=2,
+    ),
+    Reader(
+        name="report of a study (study.json, results, scoreboard)",
+        make=studies.make_report,
+        read=studies.read_report,
+        files=("study.json", "scoreboard/scoreboard.json", "**/result.json", "**/table.parquet"),
+        often=1,
+    ),
     Reader(
         name="series of checkpoints", make=_copied("zoo"), read=_series, files=("*.json", "*/*.json"), often=2
     ),

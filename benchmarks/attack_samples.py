@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from attack_studies import make_bad_studies, write_study
 
 from microtome.randomness import generator
 
@@ -33,7 +34,10 @@ _WORDS = (
     "short",
     "one",
 )
-RESULTS = ("pretrain", "finetune", "similarity", "compare", "skip", "probe")
+RESULTS = (
+    *("pretrain", "finetune", "similarity", "compare", "skip", "probe"),
+    *("study run", "study report"),
+)
 SMALL = ("layers=2", "width=32", "heads=2", "inner=64", "length=24", "batch=4", "steps=6", "vocabulary=60")
 
 
@@ -95,11 +99,12 @@ def make(place: Path) -> None:
     folder.mkdir(exist_ok=True)
     for name, count in (("train", 48), ("validation", 60), ("test", 40)):
         (folder / f"{name}.csv").write_text(table(count))
+    write_study(place)
 
 
 def make_results(good: Path, verbs: Sequence[str]) -> set[str]:
     """
-    Write what verbs make of the samples: `zoo`, a pretraining with checkpoints, and `results`.
+    Write what verbs make of the samples: `zoo`, a pretraining, `study`, a report, and `results`.
 
     Returns
     -------
@@ -109,11 +114,12 @@ def make_results(good: Path, verbs: Sequence[str]) -> set[str]:
     from attack_verbs import requests, typed
 
     asked = requests(good)
-    out = {"pretrain": good / "zoo"}
+    out = {"pretrain": good / "zoo", "study report": good / "study"}
     for name in verbs:
         place = out.get(name, good / "results" / name)
         store = [] if name in ("pretrain", "similarity") else ["--store", str(good / "store")]
-        code = typed([name, *asked[name], "--out", str(place), *store, "--quiet"])()
+        words = [*name.split(), *asked[name], *([] if name == "study run" else ["--out", str(place)])]
+        code = typed([*words, *store, "--quiet"])()
         if code:
             raise RuntimeError(f"the sample of {name} could not be made: {code}")
     return set(sys.modules)
@@ -149,12 +155,13 @@ def tagged(count: int) -> str:
 
 
 def make_bad(place: Path) -> None:
-    """Write what is wrong into a folder: `files`, `models` and `tasks`."""
+    """Write what is wrong into a folder: `files`, `models`, `tasks` and `studies`."""
     for kind, makers in (("files", FILES), ("models", MODELS), ("tasks", TASKS)):
         for name, maker in makers.items():
             path = place / kind / name
             path.parent.mkdir(parents=True, exist_ok=True)
             maker(path, place)
+    make_bad_studies(place / "studies")
 
 
 def _bytes(content: bytes) -> Callable[[Path, Path], object]:

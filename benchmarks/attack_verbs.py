@@ -20,7 +20,7 @@ class Verb:
     Parameters
     ----------
     name : str
-        Two words for the verbs of the store.
+        Two words for the verbs of the store and of studies.
     words : tuple of str
         What follows the name, without `--out` and `--store`.
     options : mapping of str to int
@@ -50,6 +50,7 @@ class Verb:
 def requests(good: Path) -> dict[str, tuple[str, ...]]:
     """A short, valid request of each verb over the samples in a folder."""
     bert, first, second = (str(good / name) for name in ("bert", "tuned-1", "tuned-2"))
+    study = str(good / "paper" / "study.toml")
     text, other = str(good / "lines.txt"), str(good / "others.txt")
     columns = ("--column", "text=words", "--column", "label=mood")
     task = ("--task", str(good / "mine"), *columns)
@@ -101,6 +102,8 @@ def requests(good: Path) -> dict[str, tuple[str, ...]]:
         ),
         "ls": ("measures",),
         "demo": ("--threads", "1"),
+        **dict.fromkeys(("study plan", "study run", "study status", "study report"), (study,)),
+        "figure": (str(good / "study"), "--layout", "phang2021:truncation", "--out", "figure.svg"),
         "store ls": (),
         "store show": (),
         "store verify": (),
