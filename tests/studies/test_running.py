@@ -205,6 +205,7 @@ def test_a_run_with_failures_ends_with_one_sentence(
     table: dict[str, Any], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     (tmp_path / "no-model").mkdir()
+    (tmp_path / "no-model" / "config.json").write_text('{"model_type": "bert"}')
     text = f'models = {{ bad = "{tmp_path}/no-model" }}\ntasks = ["polarity"]\nfinetune = {{}}\n'
     (tmp_path / "mine.toml").write_text(text)
     assert main(["study", "run", str(tmp_path / "mine.toml"), "--store", str(tmp_path / "s")]) == 1

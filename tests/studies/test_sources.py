@@ -71,7 +71,7 @@ def test_what_a_task_has_not_is_refused(
 
 def test_held_out_examples_are_a_number(folder: Path) -> None:
     for size in (0, 0.2):
-        with pytest.raises(MicrotomeError, match="held_out of moods must be a whole number"):
+        with pytest.raises(MicrotomeError, match=r"held_out (of moods|in the study) must be a whole number"):
             study_of(folder, {"column": COLUMNS, "held_out": size})
 
 

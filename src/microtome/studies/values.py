@@ -111,11 +111,6 @@ class StudyTask:
     tokens: int = TOKENS
 
     def __post_init__(self) -> None:
-        for name in ("held_out", "train_size"):
-            if getattr(self, name) is not None:
-                whole_number(f"{name} of {self.name}", getattr(self, name), 1)
-
-    def __post_init__(self) -> None:
         for name in ("held_out", "train_size", "examples", "tokens"):
             if getattr(self, name) is not None:
                 whole_number(f"{name} of {self.name}", getattr(self, name), 1)
