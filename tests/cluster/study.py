@@ -25,6 +25,7 @@ from microtome.store.shelf import Shelf
 
 PATIENCE = 3600.0
 LOOK = 0.05  # seconds between looks at claims
+LAG = 5.0  # seconds in which workers of a killed coordinator or node may begin something, and end
 STUDY = """
 name = "storm"
 device = "cpu"
@@ -92,7 +93,7 @@ class Watch:
         self.shelf = Shelf(root)
         self.begun: dict[str, dict[tuple[int, float], float]] = {}
         self.finished: dict[str, int] = {}
-        self.kills: list[float] = []
+        self.kills: list[tuple[float, float]] = []
 
     def look(self) -> list[int]:
         """Look again; the processes that work on something."""
@@ -117,7 +118,8 @@ class Watch:
         for address in self.finished.keys() & self.begun.keys():
             times = list(self.begun[address].values())
             for before, after in pairwise(times):
-                assert any(before <= moment <= after for moment in self.kills), address
+                cut_off = any(before <= end + LAG and start <= after for start, end in self.kills)
+                assert cut_off, (address, times, self.kills)
             again += len(times) - 1
         return again
 
@@ -141,13 +143,14 @@ def storm(place: Place, study: Path, folder: Path, reference: dict[str, str], ki
                 driver, starts = start(study, root, place.name, **place.options), starts + 1
             elif working and time.monotonic() > moment and sum(struck.values()) < kills:
                 victim, process = next(victims), working[int(rng.integers(len(working)))]
-                watch.kills.append(time.monotonic())
+                struck_at = time.monotonic()
                 if victim == "coordinator":
                     kill(driver.pid)
                 elif victim == "worker":
                     kill(process)
                 else:
                     place.lose_node(process, driver.pid)
+                watch.kills.append((struck_at, time.monotonic()))
                 struck[victim] += 1
                 print(f"{time.monotonic() - begun:6.1f} s: {victim} killed", flush=True)
                 moment = time.monotonic() + float(rng.uniform(1.0, 10.0))
