@@ -11,7 +11,7 @@ import numpy as np
 
 from ...findings.maps import Map
 from ...findings.record import Maps
-from ...findings.words import counted
+from ...findings.words import counted, listed
 from .panels import MapPanel, draw_map, draw_stacks, value_range
 from .sheet import Drawing, new_sheet
 from .sources import LayoutSource, MapStack, certain_blocks, map_basis, source_command
@@ -218,6 +218,6 @@ def _kinds(kinds: Iterable[str]) -> str:
 
 
 def _caption(about: str, chosen: Sequence[Map]) -> str:
-    measures = dict.fromkeys(similarity_map.title for similarity_map in chosen)
-    text = f"{' and '.join(measures)}: {about}. {map_basis(chosen)}.{source_command(chosen)}"
+    measures = list(dict.fromkeys(similarity_map.title for similarity_map in chosen))
+    text = f"{listed(measures)}: {about}. {map_basis(chosen)}.{source_command(chosen)}"
     return text[:1].upper() + text[1:]
