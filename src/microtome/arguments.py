@@ -73,6 +73,7 @@ _CLASSES: Mapping[str, tuple[str, tuple[str, ...]]] = {
     "Encoder": ("an encoder of mt.load", ("layers", "texts", "run")),
     "Recipe": ("a recipe", ("rate", "batch")),
     "Head": ("a head", ("reads", "dense")),
+    "Context": ("a context", ("store", "report")),
 }
 
 

@@ -40,3 +40,9 @@ def test_a_call_that_breaks_the_gpu_breaks_no_other(
 def test_a_file_that_is_missing_is_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["call", f"@{tmp_path / 'none.json'}"]) == 2
     assert "none.json must be" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("text", ["[]", "{}", "null"])
+def test_a_call_is_not_empty(text: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["call", text]) == 2
+    assert "a call must be an object, or a list of one or more" in capsys.readouterr().err

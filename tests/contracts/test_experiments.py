@@ -124,6 +124,8 @@ def test_a_new_experiment_needs_one_class_and_one_entry(
     assert double(4, times=2).findings == ("The result is 16.",)
     with pytest.raises(mt.MicrotomeError, match="times must be at least 1, but got 0"):
         double(4, times=0)
+    with pytest.raises(mt.MicrotomeError, match="context must be a context or None, but got 3"):
+        double(4, context=3)
     assert main(["double", "4", "--times", "3", "--out", str(tmp_path / "out")]) == 0
     assert "The result is 32." in capsys.readouterr().out
     assert mt.open(tmp_path / "out").findings == ("The result is 32.",)

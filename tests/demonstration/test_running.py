@@ -206,6 +206,7 @@ def test_what_is_missing_is_said_before_anything_is_done(
     ("values", "words"),
     [
         ({"encoders": ()}, "encoders must be one or more, each once"),
+        ({"seeds": (10**30,)}, "seeds must be within 64 bits"),
         ({"seeds": (1, 1)}, "seeds must be one or more, each once"),
         ({"test": 0}, "test must be at least 1"),
         ({"head_examples": 9_999}, "head_examples must be at most the 2,000 examples of train"),

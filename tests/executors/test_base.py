@@ -43,8 +43,22 @@ def test_settings_name_absolute_folders(tmp_path: Path, monkeypatch: pytest.Monk
     settings = ExecutorSettings(store="s")
     assert settings.root == tmp_path / "s"
     assert settings.jobs == tmp_path / "s" / "jobs"
-    with pytest.raises(InputError, match="workers must be at least 1"):
-        ExecutorSettings(workers=0)
+
+
+@pytest.mark.parametrize(
+    ("settings", "words"),
+    [
+        ({"workers": 0}, "workers must be at least 1"),
+        ({"workers": 1.5}, "workers must be a whole number"),
+        ({"pack": "x"}, "pack must be a whole number"),
+        ({"gpus": -1}, "gpus must be at least 0"),
+        ({"slurm": 3}, "slurm must be a mapping"),
+        ({"folder": "\0"}, "folder must have no zero byte"),
+    ],
+)
+def test_settings_that_cannot_be(settings: dict[str, Any], words: str) -> None:
+    with pytest.raises(InputError, match=words):
+        ExecutorSettings(**settings)
 
 
 def test_an_executor_that_is_misspelt_is_guessed(tmp_path: Path) -> None:

@@ -418,6 +418,11 @@ def test_the_command_draws_from_a_report(tmp_path: Path, capsys: pytest.CaptureF
     assert f"Written to {out}" in printed
     assert main(["figure", str(tmp_path / "report"), "--layout", "wu2020:1", "--out", str(out)]) == 2
     assert "wu2020:maps must have a map of several models" in capsys.readouterr().err
+    # No option is dropped silently.
+    words = ["figure", str(tmp_path / "report"), "--layout", "phang2021:truncation", "--out", str(out)]
+    for option in ("measure", "size", "data", "store"):
+        assert main([*words, f"--{option}", "x"]) == 2
+        assert f"--{option} must be left out for" in capsys.readouterr().err
     assert main(["ls", "layouts"]) == 0
     assert "phang2021:four-panel" in capsys.readouterr().out
 

@@ -112,6 +112,14 @@ def test_a_file_that_is_no_toml(content: str, tmp_path: Path) -> None:
         mt.study(tmp_path / "a.toml")
 
 
+def test_a_link_to_itself_is_no_folder(tmp_path: Path) -> None:
+    (tmp_path / "loop").symlink_to("loop")
+    for table in (changed(data=str(tmp_path / "loop")), changed(data=tmp_path / "loop")):
+        with pytest.raises(MicrotomeError, match="data must be a folder that exists"):
+            mt.study(table)
+    mt.study(changed(tasks={"polarity": {"data": str(tmp_path / "loop")}}))
+
+
 @pytest.mark.parametrize("name", ["a" * 300, "a" * 300 + ".toml"])
 def test_a_name_that_is_too_long_for_a_file(name: str) -> None:
     with pytest.raises(MicrotomeError, match="must be"):

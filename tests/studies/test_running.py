@@ -201,6 +201,25 @@ def test_an_index_that_was_changed_is_refused(
         open_results(tmp_path / "out")
 
 
+@pytest.mark.parametrize(
+    ("method", "arguments", "words"),
+    [
+        ("plan", {"store": 3}, "store must be a path or None"),
+        ("results", {"store": ""}, "store must not be empty"),
+        ("run", {"on": 3}, "on must be a string"),
+        ("run", {"context": 3}, "context must be a context or None"),
+        ("run", {"workers": "x"}, "workers must be a whole number"),
+        ("report", {"out": None}, "out must be a path"),
+        ("report", {"out": "a" * 300}, "must be readable and writable"),
+    ],
+)
+def test_bad_calls_are_refused_in_one_sentence(
+    method: str, arguments: dict[str, Any], words: str, table: dict[str, Any], store: Path
+) -> None:
+    with pytest.raises(MicrotomeError, match=words):
+        getattr(mt.study(table), method)(**{"store": store, **arguments})
+
+
 def test_a_run_with_failures_ends_with_one_sentence(
     table: dict[str, Any], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from ..context import Context
+from ..errors import must
 from ..options import option
 from .show import JsonOption, QuietOption
 from .tools import Tool
@@ -48,6 +49,9 @@ class Figure(QuietOption, JsonOption, Tool):
         from ..studies.results import open_results
 
         if os.path.isdir(self.study):
+            for name in ("size", "data", "store"):
+                if getattr(self, name) is not None:
+                    raise must(f"--{name}", "left out for the folder of a report", getattr(self, name))
             results = open_results(self.study)
         else:
             results = study(self.study, size=self.size, data=self.data).results(self.store)

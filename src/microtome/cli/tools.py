@@ -136,6 +136,8 @@ class CallTool(QuietOption, Tool):
             request = json.loads(text)
         except ValueError as problem:
             raise must("a call", f"JSON ({problem})", text) from problem
+        if not request:
+            raise must("a call", "an object, or a list of one or more", text)
         with self.screen.working() as progress:
             if isinstance(request, list):
                 self._perform_all(request, context.reporting(progress))

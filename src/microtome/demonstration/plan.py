@@ -7,6 +7,7 @@ from dataclasses import asdict, dataclass
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
+from ..arguments import check_value
 from ..errors import must
 from ..findings.results import plain
 from ..zoo.designs import DESIGNS
@@ -71,6 +72,7 @@ class DemoPlan:
     def __post_init__(self) -> None:
         if not self.encoders or len(set(self.encoders)) < len(self.encoders):
             raise must("encoders", "one or more, each once", self.encoders)
+        check_value("seeds", "Sequence[int]", self.seeds)
         if not self.seeds or len(set(self.seeds)) < len(self.seeds):
             raise must("seeds", "one or more, each once", self.seeds)
         for name in ("train", "rest", "validation", "test", "head_examples", "batch"):

@@ -6,11 +6,12 @@ import os
 import re
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Literal, Self
 
+from ..arguments import check_value
 from ..errors import must
 from ..store.address import is_address
 from ..store.layout import StoreLayout, find_store
@@ -133,9 +134,12 @@ class ExecutorSettings:
     perform: str = PERFORM
 
     def __post_init__(self) -> None:
-        for name, number in (("workers", self.workers), ("pack", self.pack)):
-            if number is not None and number < 1:
-                raise must(name, "at least 1", number)
+        for entry in fields(self):
+            check_value(entry.name, str(entry.type), getattr(self, entry.name))
+        for name, least in (("workers", 1), ("pack", 1), ("gpus", 0)):
+            number = getattr(self, name)
+            if number is not None and number < least:
+                raise must(name, f"at least {least}", number)
 
     @property
     def root(self) -> Path:

@@ -88,7 +88,7 @@ class Experiment(ABC):
         check_value(name, str(option_field.type), value)
         if name.endswith("seeds") and isinstance(value, tuple) and len(set(value)) != (len(value) or -1):
             raise must(name, "one or more, each once", list(value))
-        if name == "measures":
+        if name == "measures" and value is not None:
             chosen_all(value)
         if facts.choices and value == () and default_of(option_field) and not facts.empty:
             raise must(name, f"one or more of {', '.join(facts.choices)}", [])
@@ -141,6 +141,7 @@ class Experiment(ABC):
 
     def execute(self, context: Context | None = None) -> Any:
         """Plan and run."""
+        check_value("context", "Context | None", context)
         context = (context or Context()).resolved()
         with using_threads(context.threads):
             return self.complete(self.plan(context), context)

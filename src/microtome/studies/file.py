@@ -139,8 +139,8 @@ def study_of(
     check_keys(table, (*keys, "models", "tasks", "finetune", "experiments", "resources"), where, "")
     check_types(table, {**dict.fromkeys(("name", "title", "paper"), "str"), "data": PATH}, where)
     data = folder / table["data"] if data is None and "data" in table else data
-    root = None if data is None else str(Path(data).resolve())
-    if root is not None and not Path(root).is_dir():
+    root = None if data is None else os.path.realpath(data)
+    if root is not None and not os.path.isdir(root):
         raise must("data", "a folder that exists", os.fspath(data or ""))
     known = {name: _model(name, value, where, folder) for name, value in _tables(table, "models", where)}
     for name, source in models.items():
@@ -239,7 +239,7 @@ def _task(name: str, value: Any, where: str, folder: Path, root: str | None) -> 
         raise unknown(f"the task of tasks.{name} in {where}", reference, names())
     # Generated tasks and tables of the user have no original files elsewhere.
     data = value.get("data", root if resolve(reference) else None)
-    located = None if data is None else str((folder / data).resolve())
+    located = None if data is None else os.path.realpath(folder / data)
     return StudyTask(**{**value, "name": name, "task": reference, "data": located})
 
 

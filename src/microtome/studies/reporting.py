@@ -16,6 +16,7 @@ from ..findings.words import coverage
 from ..report.collecting import collect
 from ..report.sections import Statement, section
 from ..report.writing import PAGE, write_page
+from ..store.files import disk
 from ..store.outfolder import RESULT
 from ..store.shelf import Shelf
 from .board import ALL, Row, Scoreboard
@@ -44,7 +45,11 @@ def write_report(study: Study, out: str | os.PathLike[str], shelf: Shelf) -> tup
     page : Path
     results : StudyResults
     """
-    folder = Path(out)
+    with disk(Path(out)):
+        return _write(study, Path(out), shelf)
+
+
+def _write(study: Study, folder: Path, shelf: Shelf) -> tuple[Path, StudyResults]:
     if folder.exists():
         earlier = open_results(folder) if (folder / INDEX).is_file() else None
         if earlier is None and (not folder.is_dir() or any(folder.iterdir())):

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
+from ..arguments import checked
 from ..checks import whole_number
 from ..context import Context
 from ..encoders.locations import find_folder
@@ -219,8 +221,14 @@ class Study:
     threads: int = 1
     folder: Path
 
+    @checked
     def run(
-        self, store: Any = None, on: str = "inline", *, context: Context | None = None, **settings: Any
+        self,
+        store: str | os.PathLike[str] | None = None,
+        on: str = "inline",
+        *,
+        context: Context | None = None,
+        **settings: Any,
     ) -> StudyOutcome:
         """
         Run what the store does not have yet.
@@ -242,7 +250,8 @@ class Study:
 
         return run_study(self, on, replace(context or Context(), store=store), **settings)
 
-    def status(self, store: Any = None) -> StudyStatus:
+    @checked
+    def status(self, store: str | os.PathLike[str] | None = None) -> StudyStatus:
         """Ask the store what is done, running, failed and waiting, and what the rest will take."""
         from .status import read_status
 
@@ -250,13 +259,15 @@ class Study:
 
     plan = status
 
-    def results(self, store: Any = None) -> StudyResults:
+    @checked
+    def results(self, store: str | os.PathLike[str] | None = None) -> StudyResults:
         """The results that the store has."""
         from .results import read_results
 
         return read_results(self, Shelf(store))
 
-    def report(self, out: Any, store: Any = None) -> Path:
+    @checked
+    def report(self, out: str | os.PathLike[str], store: str | os.PathLike[str] | None = None) -> Path:
         """Write the results that the store has, the scoreboard and the report into a folder; its page."""
         from .reporting import write_report
 

@@ -10,7 +10,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
-from ...errors import unknown
+from ...errors import must, unknown
 from ...store.files import as_written
 from . import lines, maps, tables
 from .sheet import SHEETS, Drawing
@@ -288,6 +288,9 @@ def draw_layout(
         The figure, and its caption.
     """
     entry = find_layout(layout)
+    draws_maps = getattr(entry.draw, "func", entry.draw).__module__ == maps.__name__
+    if measure is not None and not draws_maps:
+        raise must("--measure", f"left out for {entry.key}, which draws no maps", measure)
     if wide not in SHEETS:
         raise unknown("--wide", wide, SHEETS)
     for fact, name in (("model", model), ("task", task)):
