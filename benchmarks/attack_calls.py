@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import inspect
 import linecache
-import math
 import os
 import sys
 import traceback
@@ -16,119 +15,13 @@ from typing import Any
 import numpy as np
 from attack_child import Ended, run, spread
 from attack_samples import ROOT
+from attack_values import BAD, MAP, OWN, RNG, ROWS, SKIPPED
 
 from microtome.randomness import generator
 
 SECONDS = 60.0
 MEGABYTES = 1_500
 DONE, REFUSED, DEEP = 0, 2, 3
-_NAN = math.nan
-_RNG = np.random.default_rng(0)
-_ROWS: Any = _RNG.normal(size=(60, 8))
-_MAP: Any = np.corrcoef(_RNG.normal(size=(6, 40)))
-
-_COUNTS = (-1, 1.5, "3", _NAN, [1], 10**40, 10**400)
-_SEED = (-1, 1.5, "x", _NAN, [1])
-_SEEDS = (-1, 1.5, "x", [], [1, 1], [-1], [1.5], [None], _NAN, {"a": 1})
-_NAMES = ("nope", "", 3, None, ["x"], b"x")
-_SHARES = (0, 1, -0.5, 2, _NAN, "x", None, [0.5])
-_PATHS = ("nowhere/at/all", "", 3, b"\xff", [], "\0", "a" * 5000)
-_LAYERS: tuple[Any, ...] = (
-    *(None, 3, "x", [], {}, _ROWS.tolist()[:2], np.zeros(60), np.zeros((0, 8)), np.zeros((60, 0))),
-    *(np.full((60, 8), _NAN), np.full((60, 8), np.inf), _ROWS.astype(object), _ROWS.astype(complex)),
-    *(np.array([["a"] * 8] * 60), np.zeros((2, 3, 4, 5)), np.ma.masked_array(_ROWS, _ROWS > 1)),
-    *(np.zeros((60, 8), dtype="M8[s]"), _ROWS[:2], _ROWS * 1e307, object(), _ROWS.view([("a", "f8")])),
-)
-_MAPS: tuple[Any, ...] = (
-    *(None, 3, "x", [], np.zeros((0, 0)), {"a": 1}, np.array([["a"]]), np.zeros((2, 3, 4, 5))),
-    np.ma.masked_array(_MAP, _MAP > 0.5),
-)
-_MODELS = (None, 3, "nowhere/at/all", "", [], object(), np.zeros(3), {"a": 1})
-_TASKS = (None, 3, "sst2", "", [], object(), {"a": 1})
-_TEXTS = (None, 3, "nowhere/at/all", "", [], object(), ["a", None], [1, 2], {"a": 1}, np.zeros(3))
-
-# Values that no function may take for a parameter of this name.
-BAD: Mapping[str, Sequence[Any]] = {
-    **dict.fromkeys(("x", "y", "left"), _LAYERS),
-    "layers": _LAYERS,
-    "right": tuple(value for value in _LAYERS if value is not None),
-    **dict.fromkeys(("select", "evaluate", "jackknife", "map_a", "map_b"), _MAPS),
-    **dict.fromkeys(("values", "before_after", "neuron", "svcca"), _MAPS),
-    **dict.fromkeys(("encoder", "tuned", "base", "model"), _MODELS),
-    "models": (*_MODELS, ["nowhere"], [None]),
-    "task": _TASKS,
-    **dict.fromkeys(("on", "inside", "outside"), _TEXTS),
-    **dict.fromkeys(("seed", "train_seed", "reinit_seed"), _SEED),
-    **dict.fromkeys(("seeds", "head_seeds"), _SEEDS),
-    "level": _SHARES,
-    "share": _SHARES,
-    **dict.fromkeys(("halves", "rotations", "random_draws", "repeats", "draws", "groups"), _COUNTS),
-    **dict.fromkeys(("control_draws", "random_baselines"), (-1, 1.5, "x", _NAN, [-1])),
-    **dict.fromkeys(("permutations",), (-1, 1.5, "x", _NAN, [-1], 10**40)),
-    **dict.fromkeys(("train_size", "longest", "steps", "epochs", "size"), (0, -1, 1.5j, "x", _NAN, [1])),
-    "sample": (0, -1, 1.5, "x", _NAN, [1], 1),
-    **dict.fromkeys(("batch_tokens", "width", "fixed_updates", "trial_seeds"), (0, -1, "x", _NAN, [1])),
-    "remove_top": (-1, 1.5, "x", 99),
-    "random_baselines": (-1, 1.5, "x", _NAN),
-    "threads": (0, -1, 1.5, "x", 100_000),
-    "memory": ("lots", "", -1, 0, _NAN, [], "1XB"),
-    "rows": ("nope", "", 3, None, ["x"], b"x"),
-    **dict.fromkeys(("subword", "special", "template", "direction", "recipe", "target", "match"), _NAMES),
-    **dict.fromkeys(("scheme", "layernorm", "activation", "reads", "pooler", "schedule"), _NAMES),
-    **dict.fromkeys(("exact", "published", "head", "probe", "split", "on_split"), ("nope", "", 3, ["x"])),
-    **dict.fromkeys(("measure", "measures"), ("nope", "", 3, None, [], [3], "svcca:threshold=9", b"rsa")),
-    **dict.fromkeys(
-        ("method", "plan", "schemes", "strategies", "then", "parts", "kinds"), ("nope", "", 3, [3])
-    ),
-    **dict.fromkeys(("arms", "methods", "solvers"), ("nope", "", 3, [3], [])),
-    **dict.fromkeys(("dtype", "precision", "storage"), ("float3", "", 3, None, "int8")),
-    "autocast": ("float3", "", 3),
-    "device": ("abacus", 3.5, [], "cuda:99", "meta"),
-    "clusters": (3, "nowhere.npy", np.zeros(3), np.zeros((60, 2)), np.full(60, _NAN), [None] * 60, {}),
-    "leave_out": (3, "nowhere.npy", np.zeros((60, 60)), np.array([99]), [-99], np.full(60, _NAN)),
-    "names": (3, "x", [1, 2], ["a"], ["a"] * 99),
-    **dict.fromkeys(("path", "folder", "source", "checkpoints"), _PATHS),
-    **dict.fromkeys(("store", "record"), ("", 3, b"\xff", [], "\0")),
-    "name": ("nowhere/at/all", "", 3, b"\xff", [], "\0"),
-    "data": ("nowhere/at/all", 3, b"\xff", []),
-    "max_drop": (-1, _NAN, math.inf, "x", None, [1]),
-    **dict.fromkeys(("certify_on", "confirm_on"), ("nope", 3, [])),
-    **dict.fromkeys(("ks", "sizes", "count", "orders"), (-1, "x", [99], [1.5], [None])),
-    "rates": (3, "x", {"full": []}, {"nope": [1e-3]}, {"full": [-1.0]}, {"full": ["x"]}, {"full": [_NAN]}),
-    "others": (3, "nowhere", [None], [3]),
-    **dict.fromkeys(("tolerance", "low", "high", "positions"), ("x", _NAN, [1, 2, 3], -1)),
-    "revisions": (3, [3], [None]),
-    "cases": (None, 3, [], [3], "x"),
-    "runs": (None, 3, [], [3], "x"),
-    **dict.fromkeys(("keep", "bottom", "top", "past"), (-1, 1.5, "x", _NAN)),
-    "blocks": (-1, "x", (), (0,), (1.5,), (1, 1), 3),
-    "order": (-1, "x", (), (1, 1), (1.5,), (0, 1)),
-    **dict.fromkeys(("batch", "accumulate", "stride", "longest_span"), (0, -1, 1.5, "x", None, _NAN)),
-    **dict.fromkeys(("rate", "epsilon", "decay", "clip", "warmup", "dropout"), (-1.0, "x", _NAN, [1])),
-    "betas": (3, (2, 3), ("a", "b"), (0.9,), (_NAN, 0.9)),
-    "dense": (-1, 1.5, "x", None),
-    "interventions": (None, 3, "truncate", object()),
-    "embeddings": ("nope", 3.5, []),
-    "tokenizer": (3, "nowhere/at/all", object()),
-    "random_init": ("yes",),
-    "start": (3, "nowhere/at/all", object()),
-    "board": (3,),
-    "file": ("/dev/null/x", 3, "\0"),
-}
-_SKIPPED = (
-    "progress",
-    "command",
-    "options",
-    "own",
-    "shelf",
-    "address",
-    "notes",
-    "citation",
-    "cached",
-    "spectra",
-)
-_SKIPPED += ("certainty", "causal", "zscore", "twin", "control", "measure_time", "speed", "trust_remote_code")
-_SKIPPED += ("unit", "made", "bias_correction", "bucket", "state_seconds", "revision", "right_names")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -164,22 +57,23 @@ def samples(good: Path, store: Path) -> dict[str, tuple[tuple[Any, ...], dict[st
     text, quick = str(good / "lines.txt"), {"steps": 2, "batch": 8, "longest": 16}
     kept = {"store": str(store)}
     tuned, few = str(good / "tuned-1"), {"sample": 100, "halves": 6}
-    pair = (_ROWS, _ROWS[:, :6])
-    halves = np.stack([_MAP] * 10)
+    study = mt.study(good / "paper" / "study.toml")
+    pair = (ROWS, ROWS[:, :6])
+    halves = np.stack([MAP] * 10)
     net = torch.nn.Sequential(torch.nn.Linear(8, 8), torch.nn.Linear(8, 8))
-    maps = np.stack([_RNG.dirichlet(np.ones(5), size=(4, 5)) for _ in range(2)])
+    maps = np.stack([RNG.dirichlet(np.ones(5), size=(4, 5)) for _ in range(2)])
     return {
         "similarity": (pair, {}),
-        "similarity_matrix": (([_ROWS, _ROWS[:, :6]],), {}),
+        "similarity_matrix": (([ROWS, ROWS[:, :6]],), {}),
         "attention_similarity_matrix": (([list(maps[:, None])] * 2,), {}),
         "convergence": (pair, {}),
-        "find_blocks": (([_ROWS] * 6,), {}),
-        "find_localization": (([_ROWS] * 3,), {"rotations": 2}),
-        "block_structure": ((_MAP, _MAP, halves), {}),
+        "find_blocks": (([ROWS] * 6,), {}),
+        "find_localization": (([ROWS] * 3,), {"rotations": 2}),
+        "block_structure": ((MAP, MAP, halves), {}),
         "change_profile": ((np.linspace(1, 0.2, 5),), {}),
-        "layer_matching": ((_MAP,), {}),
-        "localization": ((_MAP[:3, :3], _MAP[:3, :3]), {}),
-        "mantel": ((_MAP, _MAP), {}),
+        "layer_matching": ((MAP,), {}),
+        "localization": ((MAP[:3, :3], MAP[:3, :3]), {}),
+        "mantel": ((MAP, MAP), {}),
         "monotonicity": ((np.linspace(0, 1, 5),), {}),
         "load": ((str(good / "bert"),), {}),
         "series": ((str(good / "zoo"),), {}),
@@ -210,6 +104,9 @@ def samples(good: Path, store: Path) -> dict[str, tuple[tuple[Any, ...], dict[st
         "probe": ((bert, str(good / "tagged.conllu")), {"random_baselines": 0, **kept}),
         "report": ((str(good / "results"),), {"file": str(store.parent / "page.html")}),
         "study": (("phang2021",), {"size": "small"}),
+        **dict.fromkeys(("Study.plan", "Study.status", "Study.results"), ((study,), kept)),
+        "Study.run": ((study,), {**kept, "workers": 1}),
+        "Study.report": ((study, str(store.parent / "report")), {"store": str(good / "store")}),
         "open": ((str(good / "results" / "compare"),), {}),
         "apply": ((bert, mt.Truncate(keep=2)), {}),
         "watch": ((net,), {"layers": ["0", "1"]}),
@@ -240,13 +137,17 @@ def public() -> list[str]:
     tables = ("MicrotomeError", "CORPORA", "EXPERIMENTS", "FAMILIES", "HEADS", "INTERVENTIONS", "MEASURES")
     tables += ("RECIPES", "TASKS", "Context", "analysis")
     names = [name for name in dir(mt) if name not in tables and not name.startswith("_")]
+    names += [f"Study.{name}" for name in ("plan", "status", "run", "results", "report")]
     return names + [name for name, value in vars(mt.analysis).items() if inspect.isfunction(value)]
 
 
 def function_of(name: str) -> Any:
-    """The public function of a name, which may be one of `mt.analysis`."""
+    """The public function of a name, which may be one of `mt.analysis`, or a method of studies."""
     import microtome as mt
+    from microtome.studies.values import Study
 
+    if name.startswith("Study."):
+        return getattr(Study, name.removeprefix("Study."))
     return getattr(mt.analysis, name, None) or getattr(mt, name)
 
 
@@ -254,7 +155,7 @@ def _of(name: str, arguments: tuple[Any, ...], named: Mapping[str, Any]) -> Iter
 
     parameters = list(inspect.signature(function_of(name)).parameters.values())
     for place, parameter in enumerate(parameters):
-        if parameter.name in _SKIPPED:
+        if parameter.name in SKIPPED:
             continue
         for value in bad_values(name, parameter.name):
             if value is parameter.default:
@@ -262,6 +163,8 @@ def _of(name: str, arguments: tuple[Any, ...], named: Mapping[str, Any]) -> Iter
             changed, others = list(arguments), dict(named)
             if parameter.kind is parameter.VAR_POSITIONAL or place < len(arguments):
                 changed[place] = value
+            elif parameter.name == "settings":
+                others |= value
             else:
                 others[parameter.name] = value
             yield Call(
@@ -275,46 +178,6 @@ def _of(name: str, arguments: tuple[Any, ...], named: Mapping[str, Any]) -> Iter
 def bad_values(name: str, parameter: str) -> Sequence[Any]:
     """The bad values of a parameter of a function."""
     return OWN.get((name, parameter), BAD.get(parameter, ()))
-
-
-# Where a name means something else in one function.
-OWN: Mapping[tuple[str, str], Sequence[Any]] = {
-    ("watch", "layers"): ("nope", "", 3, [], [3], ["0", "nope"]),
-    ("watch", "model"): (None, 3, "x", object()),
-    ("watch", "rows"): ("nope", 3),
-    ("similarity_matrix", "rows"): (2, -1, 1.5, "x", _NAN),
-    ("probe", "layers"): ("nope", 3, [3], ["99"]),
-    ("probe", "size"): (0, -1, "x", _NAN),
-    ("held_out", "source"): ("nope", "", 3),
-    ("held_out", "size"): (0, -1, 1.5, "x", _NAN, 10**9, None),
-    ("finetune", "seeds"): (3, "x", {"nope": 1}, {"order": -1}, {"order": "x"}, [1]),
-    ("finetune", "checkpoints"): ("nope", 3.5, [-1], ["x"], [_NAN]),
-    ("finetune", "epochs"): (0, -1, "x", _NAN),
-    ("Recipe", "name"): (),
-    ("Recipe", "epochs"): (0, -1, "x", _NAN),
-    ("Recipe", "head"): (),
-    ("load", "name"): (),
-    ("Skip", "blocks"): (-1, "x", (0,), (1.5,), (1, 1), 3),
-    ("Reinit", "blocks"): (-1, "x", (0,), (1.5,), (1, 1), 3),
-    ("finetune", "task"): (None, 3, "nope", [], object(), {"a": 1}),
-    ("Reinit", "keep"): ("x", (-1,), (1.5,)),
-    ("permute", "order_seeds"): (-1, "x", [-1], [1.5], [], [_NAN]),
-    ("permute", "orders"): (3, "x", [[1, 1]], [[99]], [3]),
-    ("freeze", "embeddings"): (),
-    ("Freeze", "embeddings"): (),
-    ("task", "data"): (),
-    ("localization", "direction"): ("nope", "", 3, None),
-    ("tuning_methods", "on"): (3, "nowhere/at/all", object(), [1, 2]),
-    ("prune", "on"): ("nope", 3, []),
-    ("prune", "recover"): (-1, "x", 1.5),
-    ("probe", "on"): (None, 3, "nowhere/at/all", [], object(), ["a", None]),
-    ("study", "source"): ("phang2012", 3, b"\xff", [], "\0", {}),
-    ("study", "models"): ("x", 3, [1], {"nope": "zoo:masked"}, {"masked": 3}),
-    ("study", "data"): ("nowhere/at/all", 3, [], "\0"),
-    ("study", "size"): ("tiny", "", 3, [3]),
-    ("report", "folder"): ("nowhere/at/all", 3, b"\xff", [], "\0"),
-    ("open_tuned", "folder"): ("nowhere/at/all", "", 3, b"\xff", [], "\0"),
-}
 
 
 def attempt(call: Call, place: Path) -> tuple[str, Ended]:

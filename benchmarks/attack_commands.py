@@ -196,7 +196,10 @@ def _of(verb: Verb, good: Path, bad: Path) -> Iterator[tuple[str, list[str]]]:
     for option in known:
         for value in BAD.get(option, ()):
             yield f"value of {option}", verb.replaced(option, value)
+        studied = option == "--data" and verb.name.startswith(("study", "figure"))
         for name in READ.get(option, ()):
+            if studied and name == "folder":  # it may hold the corpora of a study
+                continue
             yield f"file for {option}", verb.replaced(option, str(bad / "files" / name))
         if option in READ:
             for value in _NOWHERE:
