@@ -210,7 +210,7 @@ def acted(call: Call) -> Callable[[], int]:
             answer: Any = function_of(call.name)(*call.arguments, **call.named)
             if call.name == "corpus":
                 answer = len(answer)
-            if call.name == "task":
+            if call.name in ("task", "held_out"):
                 answer.split("train")
         except mt.MicrotomeError as error:
             sys.stderr.write(f"\x1e{error}\n")

@@ -72,7 +72,7 @@ BAD: Mapping[str, Sequence[Any]] = {
     "device": ("abacus", 3.5, [], "cuda:99", "meta"),
     "clusters": (3, "nowhere.npy", np.zeros(3), np.zeros((60, 2)), np.full(60, NAN), [None] * 60, {}),
     "leave_out": (3, "nowhere.npy", np.zeros((60, 60)), np.array([99]), [-99], np.full(60, NAN)),
-    "names": (3, "x", [1, 2], ["a"], ["a"] * 99),
+    "names": (3, "x", [None, None], ["a"], ["a"] * 99),
     **dict.fromkeys(("path", "folder", "source", "checkpoints"), _PATHS),
     **dict.fromkeys(("store", "record"), ("", 3, b"\xff", [], "\0")),
     "name": ("nowhere/at/all", "", 3, b"\xff", [], "\0"),
@@ -153,6 +153,10 @@ OWN: Mapping[tuple[str, str], Sequence[Any]] = {
     ("study", "models"): ("x", 3, [1], {"nope": "zoo:masked"}, {"masked": 3}),
     ("study", "data"): ("nowhere/at/all", 3, [], "\0"),
     ("study", "size"): ("tiny", "", 3, [3]),
+    # Those of a grid may be None, which is their default; sizes too, which is all; a match may be a number.
+    **{(name, "recipe"): ("nope", "", 3, ["x"], b"x") for name in ("freeze", "permute", "prune", "truncate")},
+    ("reinit", "sizes"): (-1, "x", [0], [1.5], []),
+    ("tuning_methods", "match"): ("nope", "", ["x"], NAN),
     ("Study.run", "on"): ("nope", "", 3, None, []),
     # Settings are several parameters.
     ("Study.run", "settings"): (
