@@ -264,7 +264,8 @@ def _of(verb: Verb, good: Path, bad: Path) -> Iterator[tuple[str, list[str]]]:
         for place in ("file", str(good / "mine"), "/dev/null"):
             yield "bad store", [*verb.line(), "--store", place]
     if "--out" in known and verb.name not in ("report", "demo", "ls"):
-        for place in (*_OUTS, str(good / "results"), str(good / "a.npy")):
+        others = [str(good / "results")] if verb.name == "study report" else []
+        for place in (*_OUTS, *others, str(good / "a.npy")):
             yield "bad --out", verb.replaced("--out", place)
 
 

@@ -212,7 +212,7 @@ FILES: dict[str, Callable[[Path, Path], object]] = {
     "words.npy": lambda path, place: _array(path, np.array([["a"] * 8] * 60)),
     "complex.npy": lambda path, place: _array(path, np.ones((3, 60, 8), dtype=complex)),
     "dates.npy": lambda path, place: _array(path, np.zeros((60, 8), dtype="M8[s]")),
-    "wide.npy": lambda path, place: _array(path, np.full((3, 60, 8), 1e200)),
+    "wide.npy": lambda path, place: _array(path, 1e304 * np.arange(1440.0).reshape(3, 60, 8)),
 }
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import asdict
 from typing import Any
 
@@ -30,6 +31,26 @@ def test_values_can_be_changed_and_are_checked() -> None:
         find_design("masked", step=7)
     with pytest.raises(InputError, match="width must be a multiple of the 4 heads, but got 130"):
         find_design("masked", width=130)
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        *({"steps": True}, {"layers": 10**40}, {"vocabulary": "x"}, {"length": "x"}, {"rate": ""}),
+        *({"rate": math.nan}, {"warmup": -1}, {"decay": "x"}, {"clip": math.inf}, {"waves": "x"}),
+        *(
+            {"betas": 0.9},
+            {"betas": (0.9, 1)},
+            {"betas": ("x", 0.9)},
+            {"generator": 3},
+            {"generator": (0, 8)},
+        ),
+        {"hidden": "x"},
+    ],
+)
+def test_values_of_another_kind_are_refused(changes: dict[str, Any]) -> None:
+    with pytest.raises(InputError, match=f"{next(iter(changes))} must be"):
+        find_design("masked", **changes)
 
 
 def test_shown_tokens_are_a_share_of_the_guessed() -> None:

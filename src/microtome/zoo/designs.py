@@ -7,6 +7,8 @@ from dataclasses import asdict, dataclass, fields, replace
 from types import MappingProxyType
 from typing import Any, Literal
 
+from ..arguments import check_value
+from ..checks import real_number, whole_number
 from ..encoders.library import quiet
 from ..errors import must, unknown
 from ..lazy import torch
@@ -14,6 +16,7 @@ from ..randomness import generator
 from .text import CLS, MASK, PAD, SEP
 
 Objective = Literal["masked", "every", "replaced", "causal"]
+MOST = 10_000_000  # updates or sizes
 OBJECTIVES: tuple[Objective, ...] = ("masked", "every", "replaced", "causal")
 
 
@@ -98,9 +101,21 @@ class Design:
     def __post_init__(self) -> None:
         if self.objective not in OBJECTIVES:
             raise unknown("objective", self.objective, OBJECTIVES)
-        for name in ("layers", "width", "heads", "inner", "batch", "steps"):
-            if not isinstance(getattr(self, name), int) or getattr(self, name) < 1:
-                raise must(name, "a whole number of at least 1", getattr(self, name))
+        for entry in fields(self):
+            kind, value = str(entry.type), getattr(self, entry.name)
+            if kind == "int":
+                whole_number(entry.name, value, 1, MOST)
+            elif kind == "float":
+                real_number(entry.name, value, 0)
+            elif kind == "bool":
+                check_value(entry.name, kind, value)
+            elif kind.startswith("tuple") and (not isinstance(value, tuple) or len(value) != 2):
+                raise must(entry.name, "two numbers", value)
+        for beta in self.betas:
+            if not real_number("betas", beta, 0) < 1:
+                raise must("betas", "below 1", self.betas)
+        for size in self.generator:
+            whole_number("generator", size, 1, MOST)
         if self.width % self.heads:
             raise must("width", f"a multiple of the {self.heads} heads", self.width)
         if self.length < 8:
