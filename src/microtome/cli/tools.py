@@ -136,7 +136,7 @@ class CallTool(QuietOption, Tool):
             request = json.loads(text)
         except ValueError as problem:
             raise must("a call", f"JSON ({problem})", text) from problem
-        if not request:
+        if request == []:
             raise must("a call", "an object, or a list of one or more", text)
         with self.screen.working() as progress:
             if isinstance(request, list):
@@ -146,10 +146,8 @@ class CallTool(QuietOption, Tool):
 
     def _perform_all(self, calls: list[Any], context: Context) -> None:
         # A single worker sees all GPUs. It is another process, since one call may break them for the next.
-        gpus = None if self.processes > 1 else 0
-        settings = ExecutorSettings(
-            store=self.store, workers=self.processes, gpus=gpus, perform=self.function
-        )
+        options: dict[str, Any] = {"store": self.store, "workers": self.processes, "perform": self.function}
+        settings = ExecutorSettings(**options, gpus=None if self.processes > 1 else 0)
         left, problems = len(calls), []
         with open_executor("processes" if len(calls) > 1 else "inline", settings) as executor:
             executor.submit(calls, Resources())
