@@ -67,10 +67,12 @@ def run(
         picture = (float("nan"), float("nan"))
 
         def listen() -> None:
-            for line in process.stderr or ():
-                if line.startswith("["):
-                    spent = processor_seconds(process.pid)
-                    steps.append((line.split("] ", 1)[1].strip(), spent, time.monotonic() - start))
+            assert process.stderr is not None
+            with process.stderr as lines:
+                for line in lines:
+                    if line.startswith("["):
+                        spent = processor_seconds(process.pid)
+                        steps.append((line.split("] ", 1)[1].strip(), spent, time.monotonic() - start))
 
         listener = Thread(target=listen)
         listener.start()

@@ -412,6 +412,8 @@ print("[2/2,   0 s] the report", file=sys.stderr, flush=True)
 
 def test_the_time_of_the_demonstration(tmp_path: Path, load: Callable[[str], ModuleType]) -> None:
     (tmp_path / "src" / "microtome").mkdir(parents=True)
+    # A package without __init__.py would come after the one that is installed.
+    (tmp_path / "src" / "microtome" / "__init__.py").touch()
     (tmp_path / "src" / "microtome" / "__main__.py").write_text(DEMONSTRATION)
     steps, picture = load("demo_time").run(tmp_path / "src", ["--seeds", "1"], tmp_path / "kept")
     assert [what for what, _, _ in steps] == ["masked: layers", "the report", "the end"]
