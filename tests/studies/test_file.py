@@ -112,6 +112,11 @@ def test_a_file_that_is_no_toml(content: str, tmp_path: Path) -> None:
         mt.study(tmp_path / "a.toml")
 
 
+def test_another_source_of_a_model_is_not_empty() -> None:
+    with pytest.raises(MicrotomeError, match="the source of masked must be a hub id, a folder or zoo:NAME"):
+        mt.study(SMALL, models={"masked": ""})
+
+
 def test_a_link_to_itself_is_no_folder(tmp_path: Path) -> None:
     (tmp_path / "loop").symlink_to("loop")
     for table in (changed(data=str(tmp_path / "loop")), changed(data=tmp_path / "loop")):

@@ -146,7 +146,7 @@ def study_of(
     for name, source in models.items():
         if name not in known:
             raise unknown("model of the study", name, known)
-        if not isinstance(source, str):
+        if not isinstance(source, str) or not source:
             raise must(f"the source of {name}", "a hub id, a folder or zoo:NAME", source)
         known[name] = _model(name, source, "--model", Path.cwd())
     tasks = {name: _task(name, value, where, folder, root) for name, value in _tables(table, "tasks", where)}
