@@ -57,7 +57,7 @@ VAGUE_SHARE = 0.015
 FOLDER = 20  # modules of a package
 MODULE = 400  # lines of a module
 # Lines of code, without blank lines, comments and docstrings.
-CODE = {"": 48_900, "cli": 1_760, "experiments": 8_560, "findings": 3_450}
+CODE = {"": 48_900, "cli": 1_760, "experiments": 8_570, "findings": 3_450}
 QUESTIONS = 0
 REUSED = 0
 # Called by these names: by the library of the command line, notebooks, authors of families and measures,

@@ -16,6 +16,7 @@ from ..findings.words import counted
 from ..interventions.applying import apply
 from ..tasks.task import Task
 from ..training.heads.head import read_head
+from ..training.models.saving import check_weights
 from ..training.opening import open_model, open_task
 from ..training.precision import DTYPES
 from ..training.recipe import Recipe, find_recipe
@@ -148,6 +149,7 @@ class TrainingGrid(TrainingOptions, TaskOptions, LoadingOptions, Experiment):
             raise must("task", "one or more, each once" if self.together else "one task", names)
         recipe = self.chosen_recipe()
         encoder = open_model(self.reference(self.model), context=context).encoder
+        check_weights(encoder)
         runs = self.grid(encoder)
         for task in tasks:
             self._check_runs(encoder, task, runs, recipe, context)

@@ -10,6 +10,8 @@ import pytest
 import torch
 
 import cats
+import tiny
+from microtome.encoders.loading import load
 from microtome.errors import InputError, UnknownNameError
 from microtome.experiments.runs import Run
 from microtome.experiments.surgery.reinitialization import Reinitialization, read_sizes, reinit
@@ -158,3 +160,10 @@ def test_wrong_options_are_refused(encoder_of: Encoders) -> None:
         grid(encoder, sizes=8, train_size=8)
     with pytest.raises(InputError, match="--sizes must be numbers above 0 or all"):
         read_sizes("0")
+
+
+def test_a_model_whose_weights_are_no_numbers_is_refused(tmp_path: Path) -> None:
+    encoder: Any = load(tiny.save_checkpoint(tmp_path / "m", "bert"))
+    next(encoder.model.parameters()).data[0] = float("nan")
+    with pytest.raises(InputError, match="weights of m must be finite numbers"):
+        reinit(encoder, cats.cats_task(), seeds=1, store=tmp_path)

@@ -166,14 +166,14 @@ def read_head(encoder: Any, task: Task, folder: Path | None = None) -> TaskModel
         In evaluation mode.
     """
     if folder is not None and not read_record(folder / "run.json").get("failure"):
-        _check_weights(encoder)  # a training that diverged is expected to have others
+        check_weights(encoder)  # a training that diverged is expected to have others
     if folder is None or not (folder / HEAD_JSON).is_file():
         return build(encoder, task, "own")
     with as_written(folder / HEAD_JSON):
         return _with_head(folder, encoder, task)
 
 
-def _check_weights(encoder: Any) -> None:
+def check_weights(encoder: Any) -> None:
     """Raise an error for non-finite weights: such a model predicts the same for every example."""
     for name, weight in encoder.model.named_parameters():
         if not bool(weight.isfinite().all()):
