@@ -215,6 +215,7 @@ def test_stock_transformers_read_the_head(
     encoder, task = encoder_of(model_type), samples.task_of(kind)
     model = build(encoder, task, head, seed=1)
     assert model.reader is not None
+    torch.manual_seed(1)
     with torch.no_grad():
         for parameter in model.parameters():
             parameter += 0.05 * torch.randn_like(parameter)
