@@ -32,7 +32,7 @@ from pathlib import Path
 from typing import Any
 
 from job_files import finished_jobs, keep_jobs, read_jobs
-from tuned_layers_job import FORMAT, PARSING, PARTS, SPANS, Job, abreast, asked, do, missing
+from tuned_layers_job import FORMAT, PARSING, PARTS, SPANS, Job, asked, do, is_vectorized, missing
 from tuned_layers_picture import save_picture
 from tuned_layers_tables import fill, read
 from zoo_job import begin
@@ -82,7 +82,7 @@ def plan(models: Sequence[str], options: Mapping[str, Any]) -> list[Job]:
     found = [
         Job(kind="tune", seed=seed, **each)
         for each in settings
-        if not abreast(each["what"], options)
+        if not is_vectorized(each["what"], options)
         for seed in options["seeds"]
     ]
     found += [Job(kind="task", **each) for each in settings]
@@ -104,7 +104,7 @@ def cost_of(job: Job, options: Mapping[str, Any]) -> float:
     if job.kind == "tune":
         return options["updates"] * WEIGHTS.get(job.what, 1.0) + BESIDE / 10
     if job.kind == "task":
-        return BESIDE + (options["updates"] if abreast(job.what, options) else 0.0)
+        return BESIDE + (options["updates"] if is_vectorized(job.what, options) else 0.0)
     if job.kind == "redrawn":
         return len(options["reinit_seeds"]) * options["reinit_updates"] * 4.0
     return float(BESIDE)

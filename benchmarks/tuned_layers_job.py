@@ -205,7 +205,7 @@ def recipe_of(options: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
-def abreast(task: str, options: Mapping[str, Any]) -> bool:
+def is_vectorized(task: str, options: Mapping[str, Any]) -> bool:
     """Whether seeds of a task are tuned as one model, which a GPU likes better than one by one."""
     return options["device"] == "cuda" and task not in (SPANS, PARSING)
 
@@ -225,7 +225,7 @@ def tune(job: Job, encoder: Any, options: Mapping[str, Any], seeds: Sequence[int
         "command": options["command"],
         **recipe_of(options),
     }
-    if abreast(job.what, options):
+    if is_vectorized(job.what, options):
         return finetune_vectorized([encoder], task, "merchant2020", seeds=seeds, **common)
     return [mt.finetune(encoder, task, "merchant2020", seed=seed, **common) for seed in seeds]
 

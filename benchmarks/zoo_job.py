@@ -98,9 +98,9 @@ def do(jobs: Sequence[Job], options: Mapping[str, Any]) -> list[dict[str, Any]]:
     Parameters
     ----------
     jobs : sequence of Job
-        By encoder, each at the same rates. Several are trained abreast.
+        By encoder, each at the same rates. Several are trained as one.
     options : mapping
-        `data`, `seeds`, `epochs`, `updates`, `batch`, `bucket`, `abreast`, `train_size`, `head_epochs`,
+        `data`, `seeds`, `epochs`, `updates`, `batch`, `bucket`, `vectorized`, `train_size`, `head_epochs`,
         `device`, `precision`, and where things go: `store`, `out`, `keep_models`, `command`.
 
     Returns
@@ -143,7 +143,7 @@ def tune(jobs: Sequence[Job], options: Mapping[str, Any]) -> list[list[Any]]:
         "command": options["command"],
         **recipe_values(options),
     }
-    if options["abreast"] > 1:
+    if options["vectorized"] > 1:
         rates = list(dict.fromkeys(job.rate for job in jobs))
         runs = finetune_vectorized(encoders, task, "devlin2019", seeds=seeds, rates=rates, **common)
     else:
@@ -155,7 +155,7 @@ def tune(jobs: Sequence[Job], options: Mapping[str, Any]) -> list[list[Any]]:
 
 
 def shape_of(name: str) -> tuple[Any, ...]:
-    """What encoders share that have the same twin, and that can be trained abreast."""
+    """What encoders share that have the same twin, and that can be trained as one."""
     from microtome.encoders.locations import find_folder
 
     folder = find_folder(f"zoo:{name}")

@@ -151,7 +151,7 @@ def run(
     waiting = [job for job in ordered(given, costs) if job.name not in done]
     paces: list[float] = []
     print(f"{len(given)} jobs, {len(given) - len(waiting)} of them done before", flush=True)
-    bad, most = 0, options["abreast"] // len(options["seeds"])
+    bad, most = 0, options["vectorized"] // len(options["seeds"])
     shapes = {} if most <= 1 else {name: shape_of(name) for name in {job.encoder for job in given}}
 
     def fits(group: Sequence[Job]) -> bool:
@@ -196,7 +196,7 @@ def run(
 
 def group_of(first: Job, waiting: Sequence[Job], shapes: Mapping[str, Any], most: int) -> list[Job]:
     """
-    Find jobs that can be trained abreast: one head and task, encoders of one shape, all at the same rates.
+    Find jobs that can be trained as one: one head and task, encoders of one shape, all at the same rates.
 
     Parameters
     ----------
@@ -262,7 +262,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         "--dtype", dest="precision", default="float32", help="of products in training, as of finetune"
     )
     parser.add_argument("--bucket", action="store_true", help="examples of like length share an update")
-    parser.add_argument("--abreast", type=int, default=1, help="models that train as one, at most")
+    parser.add_argument("--vectorized", type=int, default=1, help="models that train as one, at most")
     parser.add_argument("--at-once", type=int, default=1)
     parser.add_argument("--time-limit", type=float, default=math.inf, metavar="SECONDS")
     parser.add_argument("--store", type=Path, default=Path("zoo-store"))
@@ -305,7 +305,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         "device": chosen.device,
         "precision": chosen.precision,
         "bucket": chosen.bucket,
-        "abreast": chosen.abreast,
+        "vectorized": chosen.vectorized,
         "store": str(chosen.store),
         "out": str(chosen.out),
         "known": chosen.known,

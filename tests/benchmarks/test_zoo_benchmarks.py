@@ -71,7 +71,7 @@ def options(folder: Path, **changes: Any) -> dict[str, Any]:
         "device": "cpu",
         "precision": "float32",
         "bucket": False,
-        "abreast": 1,
+        "vectorized": 1,
         "store": str(folder / "store"),
         "out": str(folder / "out"),
         "keep_models": False,
@@ -169,7 +169,7 @@ def test_jobs_that_most_questions_need_come_first(benchmark: Load) -> None:
     assert {one.head for one in found[66:78]} == {"cls0", "mean"}
 
 
-def test_jobs_stand_abreast_where_shapes_and_rates_are_one(benchmark: Load) -> None:
+def test_jobs_are_vectorized_where_shapes_and_rates_are_one(benchmark: Load) -> None:
     question, job = benchmark("zoo_question"), benchmark("zoo_job").Job
     shapes = {"masked": "a", "every": "a", "masked-1": "a", "causal": "b"}
     waiting = [
@@ -190,15 +190,17 @@ def test_jobs_stand_abreast_where_shapes_and_rates_are_one(benchmark: Load) -> N
     assert told(5, 8) == [("causal", 3e-5), ("causal", 1e-4)]
 
 
-def test_jobs_abreast_write_what_jobs_alone_write(benchmark: Load, zoo: Path, tmp_path: Path) -> None:
+def test_vectorized_jobs_write_what_jobs_alone_write(benchmark: Load, zoo: Path, tmp_path: Path) -> None:
     question = benchmark("zoo_question")
     plan = ["--encoders", "masked", "--heads", "cls1", "--tasks", "polarity", "--rates", "1e-3,1e-2"]
     plan += ["--seeds", "1,2", "--updates", "3", "--train-size", "40", "--zoo", str(zoo)]
-    for name, more in {"alone": [], "abreast": ["--abreast", "4"]}.items():
+    for name, more in {"alone": [], "vectorized": ["--vectorized", "4"]}.items():
         place = tmp_path / name
         assert question.main([*plan, *more, "--store", str(place / "store"), "--out", str(place)]) == 0
     for path in (tmp_path / "alone").glob("*.json"):
-        one, other = (json.loads((tmp_path / name / path.name).read_text()) for name in ("alone", "abreast"))
+        one, other = (
+            json.loads((tmp_path / name / path.name).read_text()) for name in ("alone", "vectorized")
+        )
         assert one["options"] == other["options"]
         losses = [[run["loss"] for run in each["runs"]] for each in (one, other)]
         assert losses[0] == pytest.approx(losses[1], rel=1e-3)
